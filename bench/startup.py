@@ -29,6 +29,9 @@ ASK = {
     "memcached_proxy": (b"get a\r\n", b"END\r\n", b"END\r\n"),
     "memcached_proxy_brief": (NOOP, b"\x81\x0a", b"\x81\x0a" + bytes(22)),
     "kv_cache": (b"get a\r\n", b"END\r\n", b"END\r\n"),
+    # A request for TLS, and a mail server that is not there: both are answered by the program.
+    "postgres_proxy": (b"\0\0\0\x08\x04\xd2\x16\x2f", b"N", None),
+    "smtp_gateway": (b"NOOP\r\n", b"421", None),
     "redis_proxy": (b"*2\r\n$3\r\nGET\r\n$1\r\na\r\n", b"$-1\r\n", b"$-1\r\n"),
 }
 # The mappers of the merge, and a stream of each. A merge has no answers: the stream at its reducer

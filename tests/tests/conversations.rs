@@ -400,7 +400,7 @@ fn talk(port: u16, client: u32, seed: u64) -> (usize, bool) {
         }
     };
     sender.join().expect("the sender");
-    // What has come is what was sent, and perhaps word of the end behind a whole message.
+    // All that has come was sent. Word of the end may stand behind a whole message.
     let same = got.iter().zip(&all).take_while(|(a, b)| a == b).count();
     if same < got.len() {
         let mut whole = 0;

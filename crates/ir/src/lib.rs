@@ -392,7 +392,8 @@ pub struct Protocol {
     pub response: Option<UnitId>,
     /// Per parameter of the response unit: an expression over the request (`Root::This`).
     pub response_args: Vec<Expr>,
-    /// Of a conversation: the same for its request unit, the messages `up`. Both are over sessions then.
+    /// Of a conversation: the same for its request unit, the messages `up`. Both are over sessions
+    /// then.
     #[serde(default)]
     pub request_args: Vec<Expr>,
     pub sharing: desc::Sharing,
@@ -532,9 +533,9 @@ pub struct Handler {
     pub segment: Option<SegmentId>,
     /// Its device, by the program or by the pass `place`.
     pub device: ops::Device,
-    /// For `On::Message` and `On::Upstream`: local 0 is the message. For `Signal`: the first locals are its arguments.
-    /// For `Opened`/`Greeting`/`Probe`/`Closed` and those of upstreams: local 0 is the instance (u32). For `Fault`: local
-    /// 0 is the kind (u16), 1 the place (u32).
+    /// For `On::Message` and `On::Upstream`: local 0 is the message. For `Signal`: the first locals
+    /// are its arguments. For `Opened`/`Greeting`/`Probe`/`Closed` and those of upstreams: local 0 is
+    /// the instance (u32). For `Fault`: local 0 is the kind (u16), 1 the place (u32).
     pub body: Body,
     /// Worst-case steps of one activation (statements and bytes scanned), by the bounds pass.
     pub steps: u64,
@@ -646,8 +647,8 @@ pub struct SimPort {
 }
 
 impl SimPort {
-    /// From this number on `conn` counts the connections of clients' own to a connect port, in the
-    /// order in which the program has made them, whatever their instance.
+    /// From this number on `conn` counts the connections to a connect port that belong to clients.
+    /// They are counted in the order in which the program has made them, whatever their instance.
     pub const OWN: u32 = 1 << 24;
 }
 

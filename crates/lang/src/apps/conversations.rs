@@ -78,7 +78,8 @@ impl Compiler<'_> {
             .report(Diagnostic::error("E0697", listens.name.span, told).hint("write another app for the other one")))
     }
 
-    /// `pg.up` and `pg.down` name the messages of a conversation: the protocol without the direction.
+    /// `pg.up` and `pg.down` name the messages of a conversation. Gives the protocol without the
+    /// direction.
     pub fn direction(&mut self, named: Option<&Path>, down: bool) -> R<Option<Path>> {
         let Some(path) = named else { return Ok(None) };
         let Some((last, rest)) = path.parts.split_last().filter(|(_, rest)| !rest.is_empty()) else {
@@ -154,7 +155,7 @@ impl Compiler<'_> {
         Err(self.report(d.label("the second one").also(first, "the first one")))
     }
 
-    /// What a handler of a conversation has at hand: the client, and no request.
+    /// The context of a handler of a conversation: a client, and no request.
     pub fn conversation(&self, msg: ir::LocalId) -> Option<HandlerCtx> {
         let (port, protocol) = self.conversation_port()?;
         Some(HandlerCtx { port, protocol, req: msg, one_way: true, no_reply: true, greeting: false })

@@ -1,4 +1,5 @@
-//! Conversations in handlers: messages to the client and on its upstreams, opening and closing them.
+//! Conversations in handlers: messages to the client and on its upstreams, which are opened and
+//! closed.
 
 use super::destination::Sink;
 use super::Lower;
@@ -63,7 +64,7 @@ impl Lower<'_, '_> {
         Ok(())
     }
 
-    /// What the conversation at hand remembers under a name: `client.mode`.
+    /// A value that the conversation at hand remembers: `client.mode`.
     pub fn remembered(&mut self, base: &Expr, name: &Ident) -> Option<(ir::SessionId, Ty)> {
         let ExprKind::Name(n) = &*base.kind else { return None };
         let port = self.cx.app.port(&n.name).filter(|_| self.in_app && self.lookup(&n.name).is_none())?;
@@ -100,7 +101,7 @@ impl Lower<'_, '_> {
         let own = self.cx.m.upstreams[upstream.index()].port;
         if port != own {
             let name = self.cx.m.ports[own.index()].name.clone();
-            let d = Diagnostic::error("E0697", target.span, "this session keeps connections of another port")
+            let d = Diagnostic::error("E0697", target.span, "the session keeps connections of another port")
                 .hint(format!("open one of `{name}`"));
             return Err(self.cx.report(d));
         }

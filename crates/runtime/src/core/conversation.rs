@@ -19,7 +19,7 @@ use super::client::move_queue;
 use super::ejection::Why;
 use super::input::{FoundMessage, Parsed};
 use super::slab::Id;
-use super::types::{flag, Mode, Order, Side, Sink, Start, Target, WaitingMessage};
+use super::types::{flag, Mode, Order, Side, Sink, Start, Target, WaitingMessage, CLIENT};
 use super::{Core, Raw, HIGH, STORED_MAX};
 use crate::abi::*;
 use crate::buffer::ChunkQueue;
@@ -27,8 +27,7 @@ use crate::program::Unit;
 use crate::stats::NO_PLACE;
 use smallvec::SmallVec;
 
-/// `Conn::member` of a client; an upstream's is its number and this.
-pub(super) const CLIENT: u8 = 1;
+/// `Conn::member` of an upstream is its number and this.
 const UPSTREAM: u8 = 2;
 
 /// A connection that neither gets nor gives messages any more.
@@ -504,8 +503,8 @@ impl Core {
         self.upstream_lost(id, WL_F_TIMEOUT)
     }
 
-    /// An upstream is lost, or was never there. Messages that nobody has seen go to the next server,
-    /// or to the one that the program opens instead.
+    /// An upstream is lost, or was never there. Messages that nobody has seen go to the next
+    /// server, or to the one that the program opens instead.
     pub(super) fn upstream_lost(&mut self, id: Id, kind: u32) {
         let at = self.target_of(id);
         match kind {
@@ -554,7 +553,7 @@ impl Core {
         let o = &mut self.conns[old];
         let (feeder, after, waited) = (std::mem::take(&mut o.feeder), o.after.take(), o.waited);
         let n = &mut self.conns[new];
-        // What the program has sent since follows.
+        // The messages that the program has sent since follow.
         let mut later = std::mem::take(&mut n.out);
         (n.feeder, n.after, n.waited) = (feeder, after, waited);
         let fits =
@@ -680,7 +679,7 @@ impl Core {
         }
         let (a, p) = (self.conns[id].app as usize, self.conns[id].port as usize);
         let turned_away = self.conns[id].has(flag::TURNED_AWAY);
-        // What its last handler sends goes to the upstreams only.
+        // Its last handler sends to the upstreams only.
         self.conns[id].set(flag::DOOMED);
         self.stop_handler(id);
         if !turned_away {

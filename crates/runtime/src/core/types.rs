@@ -230,6 +230,9 @@ pub struct WaitingMessage {
     pub bytes: ChunkQueue,
 }
 
+/// `Conn::member` of a client.
+pub const CLIENT: u8 = 1;
+
 pub const NO_PROTO: u16 = u16::MAX;
 
 impl Default for Conn {
