@@ -400,7 +400,7 @@ fn talk(port: u16, client: u32, seed: u64) -> (usize, bool) {
         }
     };
     sender.join().expect("the sender");
-    // All that has come was sent. Word of the end may stand behind a whole message.
+    // The bytes that came are those that were sent. Word of the end may stand behind a message.
     let same = got.iter().zip(&all).take_while(|(a, b)| a == b).count();
     if same < got.len() {
         let mut whole = 0;

@@ -291,23 +291,6 @@ pub enum StmtKind {
     },
 }
 
-/// A member of a conversation, as a handler of it sees them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Peer {
-    Client,
-    Upstream(UpstreamId),
-}
-
-impl Peer {
-    /// Its number in the C ABI (`wl_host.tell`).
-    pub fn number(self) -> u32 {
-        match self {
-            Peer::Client => 0,
-            Peer::Upstream(c) => c.0 + 1,
-        }
-    }
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum QueueAct {
     /// The oldest frame is handled by the queue's handler once the handler at hand has ended; bool:

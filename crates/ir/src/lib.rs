@@ -16,6 +16,7 @@
 
 mod body;
 pub mod c_words;
+mod conversation;
 pub mod core_partition;
 pub mod date;
 pub mod desc;
@@ -50,6 +51,7 @@ pub mod verify;
 pub mod walk;
 
 pub use body::*;
+pub use conversation::{Peer, Upstream, UPSTREAMS_MAX};
 pub use elements::{Element, Input, Target, Wire};
 pub use frame_part::FramePart;
 pub use on::On;
@@ -262,18 +264,6 @@ pub struct Session {
     pub name: String,
     pub ty: TyId,
 }
-
-/// A backend connection that belongs to one client's connection: `session up: connection of db`. It
-/// ends with the client's, and the client's with it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Upstream {
-    pub name: String,
-    pub span: Span,
-    pub port: PortId,
-}
-
-/// Most upstreams of a module.
-pub const UPSTREAMS_MAX: usize = 16;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Counter {
@@ -534,8 +524,8 @@ pub struct Handler {
     /// Its device, by the program or by the pass `place`.
     pub device: ops::Device,
     /// For `On::Message` and `On::Upstream`: local 0 is the message. For `Signal`: the first locals
-    /// are its arguments. For `Opened`/`Greeting`/`Probe`/`Closed` and those of upstreams: local 0 is
-    /// the instance (u32). For `Fault`: local 0 is the kind (u16), 1 the place (u32).
+    /// are its arguments. For `Opened`/`Greeting`/`Probe`/`Closed` and those of upstreams: local 0
+    /// is the instance (u32). For `Fault`: local 0 is the kind (u16), 1 the place (u32).
     pub body: Body,
     /// Worst-case steps of one activation (statements and bytes scanned), by the bounds pass.
     pub steps: u64,
@@ -778,43 +768,6 @@ impl Module {
     /// Whether a port is a queue of frames.
     pub fn is_queue(&self, port: PortId) -> bool {
         self.ports.get(port.index()).is_some_and(|p| p.kind.is_queue())
-    }
-
-    /// The message of a handler of connections, local 0: its protocol and its unit.
-    pub fn message_of(&self, on: On) -> Option<(ProtocolId, UnitId)> {
-        if let On::Message { protocol, .. } = on {
-            return Some((protocol, self.protocols.get(protocol.index())?.request));
-        }
-        let On::Upstream(upstream) = on else { return None };
-        let protocol = self.upstream_protocol(upstream)?;
-        Some((protocol, self.protocols.get(protocol.index())?.response?))
-    }
-
-    pub fn upstream_protocol(&self, upstream: UpstreamId) -> Option<ProtocolId> {
-        let port = self.upstreams.get(upstream.index())?.port;
-        self.ports.get(port.index())?.protocols.first().copied()
-    }
-
-    /// The port of a member of a conversation: of clients, the one that listens for them.
-    pub fn port_of(&self, peer: Peer) -> Option<PortId> {
-        let clients = |p: &Port| {
-            let mut protocols = p.protocols.iter().filter_map(|p| self.protocols.get(p.index()));
-            matches!(p.kind, desc::PortKind::Listen(_)) && protocols.any(|p| p.sharing == desc::Sharing::Session)
-        };
-        match peer {
-            Peer::Upstream(c) => self.upstreams.get(c.index()).map(|c| c.port),
-            Peer::Client => self.ports.iter().position(clients).map(|n| PortId(n as u32)),
-        }
-    }
-
-    /// The unit of messages to a member of a conversation.
-    pub fn told(&self, to: Peer) -> Option<UnitId> {
-        let port = self.ports.get(self.port_of(to)?.index())?;
-        let protocol = self.protocols.get(port.protocols.first()?.index())?;
-        match to {
-            Peer::Upstream(_) => Some(protocol.request),
-            Peer::Client => protocol.response,
-        }
     }
 
     /// The signal that a handler answers.
