@@ -154,6 +154,7 @@ impl PacketCore {
         let (most, slice_end) =
             if long { (LONG_BATCH, self.now.saturating_add(self.slice)) } else { (BATCH, self.now) };
         let mut got = false;
+        let mut looks = ClockLooks::new();
         loop {
             let label = Label { port, instance, wall: self.app.wl.wall };
             let bytes = self.ends[end].port.receive_ready(batch, most, until, label);
@@ -170,7 +171,12 @@ impl PacketCore {
             if !goes_on(self.now, slice_end, u64::MAX) {
                 return true;
             }
+            if !looks.is_due() {
+                continue;
+            }
+            let before = self.now;
             self.read_clock();
+            looks.took(self.now - before);
             if !goes_on(self.now, slice_end, self.due) {
                 return true;
             }
@@ -337,6 +343,38 @@ impl PacketCore {
             }
             self.handle(batch, self.handlers[usize::from(port)]);
         }
+    }
+}
+
+/// Decides how many batches in a row are handled between two looks at the clock. A look costs as
+/// much as some twenty frames of a cheap handler.
+struct ClockLooks {
+    /// Batches between two looks, and those until the next one.
+    each: u64,
+    left: u64,
+}
+
+impl ClockLooks {
+    /// The clock may be late by about so many nanoseconds, and by at most so many batches.
+    const LATE_NS: u64 = 1_000;
+    const LATE_BATCHES: u64 = 4;
+
+    fn new() -> ClockLooks {
+        ClockLooks { each: 1, left: 1 }
+    }
+
+    /// Behind each batch: whether to look now.
+    #[inline]
+    fn is_due(&mut self) -> bool {
+        self.left -= 1;
+        self.left == 0
+    }
+
+    /// The batches since the last look took `ns` in all.
+    #[inline]
+    fn took(&mut self, ns: u64) {
+        self.each = (Self::LATE_NS * self.each / ns.max(1)).clamp(1, Self::LATE_BATCHES);
+        self.left = self.each;
     }
 }
 
