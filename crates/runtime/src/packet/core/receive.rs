@@ -387,7 +387,26 @@ fn goes_on(now: u64, slice_end: u64, due: u64) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::goes_on;
+    use super::{goes_on, ClockLooks};
+
+    /// The batches that are handled from here to the next look.
+    fn batches(looks: &mut ClockLooks) -> u64 {
+        (1..).find(|_| looks.is_due()).unwrap()
+    }
+
+    #[test]
+    fn the_clock_is_late_by_a_microsecond_and_four_batches_at_most() {
+        let mut looks = ClockLooks::new();
+        assert_eq!(batches(&mut looks), 1, "nothing is known of the first batch");
+        looks.took(400);
+        assert_eq!(batches(&mut looks), 2);
+        looks.took(200);
+        assert_eq!(batches(&mut looks), 4);
+        looks.took(0);
+        assert_eq!(batches(&mut looks), 4);
+        looks.took(400_000);
+        assert_eq!(batches(&mut looks), 1, "batches have become slow");
+    }
 
     #[test]
     fn batches_in_a_row_end_with_the_slice_and_at_timers() {
