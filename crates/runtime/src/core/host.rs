@@ -119,7 +119,7 @@ unsafe extern "C" fn log_line(core: *mut wl_core, level: u32, text: wl_bytes) {
         _ => log::Level::Trace,
     };
     let app = this.apps.iter().find(|a| std::ptr::eq(&*a.wl, core)).map_or("", |a| a.app.desc.app.as_str());
-    log::log!(target: "app", level, "{app}: {}", String::from_utf8_lossy(text));
+    log::log!(target: "app", level, "{app}: {}", crate::log_lines::one_line(text));
 }
 
 unsafe extern "C" fn fault(core: *mut wl_core, kind: u32, place: u32) {
