@@ -136,14 +136,14 @@ impl Frames {
 
 /// Where sent frames go: counted, and kept if asked for.
 #[derive(Default)]
-pub struct Sink {
+pub struct FrameSink {
     pub keep: bool,
     /// (core, time, bytes).
     pub frames: Mutex<Vec<(usize, u64, Vec<u8>)>>,
 }
 
 /// A port on such frames.
-pub struct Memory {
+pub struct MemoryPort {
     frames: Frames,
     /// Where each frame begins, and where the last one ends. Then where the first [`AHEAD`] of the
     /// next round begin.
@@ -155,15 +155,15 @@ pub struct Memory {
     lent: Vec<CacheLine>,
     at: usize,
     capture: bool,
-    sink: Option<Arc<Sink>>,
+    sink: Option<Arc<FrameSink>>,
     core: usize,
     /// The number of finished rounds, and the start of the measured ones.
     done: u64,
     began: Option<(u64, u64, Instant)>,
 }
 
-impl Memory {
-    pub fn new(frames: Frames, sink: Option<Arc<Sink>>, core: usize) -> Memory {
+impl MemoryPort {
+    pub fn new(frames: Frames, sink: Option<Arc<FrameSink>>, core: usize) -> MemoryPort {
         let rounds = if frames.index.is_empty() { 0 } else { frames.rounds };
         let mut frames = frames;
         if frames.data.len() > 1 << 20 {
@@ -176,7 +176,7 @@ impl Memory {
         let longest = frames.index.iter().map(|f| f.1 as usize).max().unwrap_or(0);
         // Whole lines are copied.
         frames.data.resize(frames.data.len() + LINE, 0);
-        Memory {
+        MemoryPort {
             frames: Frames { rounds, ..frames },
             starts,
             longest,
@@ -377,7 +377,7 @@ unsafe fn copy_lines(from: *const u8, to: *mut CacheLine, n: usize) {
     }
 }
 
-impl Memory {
+impl MemoryPort {
     /// Lines of a copy: its rooms, and so many that copies begin in all sets of a cache.
     fn lent_lines(&self) -> usize {
         (WL_HEADROOM as usize / LINE + self.longest.div_ceil(LINE) + WL_TAILROOM as usize / LINE) | 1
@@ -457,7 +457,7 @@ unsafe fn copy_each(frames: &mut [wl_frame], starts: &[u32], data: *const u8, le
     }
 }
 
-impl FramePort for Memory {
+impl FramePort for MemoryPort {
     fn ready(&self) -> bool {
         self.frames.in_place
     }
@@ -567,7 +567,7 @@ mod tests {
                 (0..100u8).map(|i| vec![i; if i % 10 == 3 { largest } else { 14 + usize::from(i) }]).collect();
             let mut frames = Frames::new(2);
             list.iter().enumerate().for_each(|(i, f)| frames.push(f, 1000 + i as u64));
-            let (mut port, mut pool) = (Memory::new(frames, None, 0), Pool::all(1, 7).unwrap().remove(0));
+            let (mut port, mut pool) = (MemoryPort::new(frames, None, 0), Pool::all(1, 7).unwrap().remove(0));
             let (mut batch, mut at) = (Batch::default(), 0);
             while !port.ended() {
                 port.receive(&mut pool, &mut batch, u64::MAX).unwrap();
@@ -639,7 +639,7 @@ mod tests {
         let mut frames = Frames::new(3);
         frames.in_place = true;
         list.iter().for_each(|f| frames.push(f, 0));
-        let mut port = Memory::new(frames, None, 0);
+        let mut port = MemoryPort::new(frames, None, 0);
         let (mut batch, mut at) = (Batch::absent(), 0);
         for most in [1, 4, 6, 7, 3, 8, 256, 5] {
             let got =
@@ -669,7 +669,7 @@ mod tests {
             (0..=255u8).map(|i| [vec![i; 12], vec![8, 0, 0x45], vec![i; 5 + usize::from(i) * 7]].concat()).collect();
         let mut frames = Frames { many: 4, ..Frames::new(5) };
         list.iter().for_each(|f| frames.push(f, 0));
-        let mut port = Memory::new(frames, None, 0);
+        let mut port = MemoryPort::new(frames, None, 0);
         assert!(port.lends() && !port.ready());
         let (mut batch, mut at) = (Batch::lent(), 0);
         while !port.ended() {
@@ -695,6 +695,6 @@ mod tests {
         assert_eq!(at, 5 * list.len());
         let mut long = Frames::new(1);
         long.push(&[0; LENT_MAX + 1], 0);
-        assert!(!Memory::new(long, None, 0).lends());
+        assert!(!MemoryPort::new(long, None, 0).lends());
     }
 }

@@ -1,7 +1,7 @@
 //! In: frames of this core's ports and of other cores' rings. Out: batches of one port, each
 //! handled here or steered to its core.
 
-use super::{Input, PacketCore, NO_HANDLER};
+use super::{PacketCore, PortInput, NO_HANDLER};
 use crate::abi::{wl_frame, WL_GONE};
 use crate::engine::common::monotonic;
 use crate::packet::batch::{bytes, prefetch, Batch, BATCH, LONG_BATCH};
@@ -148,7 +148,7 @@ impl PacketCore {
         if self.capture.is_none() {
             self.read_clock();
         }
-        let Input { end, port, instance, handler, .. } = self.inputs[i];
+        let PortInput { end, port, instance, handler, .. } = self.inputs[i];
         let (alone, quiet) = (self.keeps(i), self.is_quiet(handler));
         let long = alone && (quiet || self.nowhere) && self.timeline.is_none() && !self.writes;
         let (most, slice_end) =
@@ -198,7 +198,7 @@ impl PacketCore {
         if self.capture.is_none() {
             self.read_clock();
         }
-        let Input { port, instance, handler, .. } = self.inputs[i];
+        let PortInput { port, instance, handler, .. } = self.inputs[i];
         let own = |f: &wl_frame| f.out == WL_GONE && handler != NO_HANDLER;
         let queues = std::mem::take(&mut self.queues);
         let bytes = batch.stamp(self.app.wl.wall, |f| {
@@ -223,7 +223,7 @@ impl PacketCore {
 
     /// Handles what is for this core and passes on the rest.
     fn dispatch(&mut self, batch: &mut Batch, i: usize) {
-        let Input { port, handler, .. } = self.inputs[i];
+        let PortInput { port, handler, .. } = self.inputs[i];
         if !self.keeps(i) {
             let hashes = self.hashes(port.into(), &batch.frames);
             let (cores, count) = (self.stats.len(), batch.len());
