@@ -68,8 +68,9 @@ pub struct ChunkPool {
     bare: u32,
     queue_used: usize,
     classes: [Vec<Vec<u8>>; CLASSES],
-    /// Large memory that goes back to the system, a piece at a time.
+    /// Large memory that goes back to the system, a piece at a time; its bytes.
     leaving: Vec<Vec<u8>>,
+    leaving_bytes: usize,
     owned_used: usize,
     owned_kept: usize,
 }
@@ -95,6 +96,7 @@ impl ChunkPool {
             queue_used: 0,
             classes: Default::default(),
             leaving: Vec::new(),
+            leaving_bytes: 0,
             owned_used: 0,
             owned_kept: 0,
         }
@@ -219,7 +221,9 @@ impl ChunkPool {
     /// done in pieces ([`ChunkPool::release_some`]).
     pub fn give_back(&mut self, mut data: Vec<u8>) {
         data.clear();
-        if data.capacity() > LEAVES_AT_ONCE {
+        let n = data.capacity();
+        if n > LEAVES_AT_ONCE && self.leaving_bytes + n <= LEAVING_MAX {
+            self.leaving_bytes += n;
             self.leaving.push(data)
         }
     }
@@ -227,8 +231,11 @@ impl ChunkPool {
     /// Gives a piece of memory back to the system. True: there is more.
     pub fn release_some(&mut self) -> bool {
         let Some(data) = self.leaving.last_mut() else { return false };
-        data.shrink_to(data.capacity().saturating_sub(LEAVES_AT_ONCE));
+        let before = data.capacity();
+        data.shrink_to(before.saturating_sub(LEAVES_AT_ONCE));
+        self.leaving_bytes -= before - data.capacity();
         if data.capacity() <= LEAVES_AT_ONCE {
+            self.leaving_bytes -= data.capacity();
             self.leaving.pop();
         }
         !self.leaving.is_empty()
@@ -242,6 +249,8 @@ impl ChunkPool {
 
 /// Bytes that go back to the system at a time.
 const LEAVES_AT_ONCE: usize = 2 << 20;
+/// Of more that comes at a time, the rest goes at once: it must not pile up.
+const LEAVING_MAX: usize = 256 << 20;
 /// Memory from so many bytes on has pages of its own, once [`pages_of_their_own`] was called.
 const OWN_PAGES: usize = 1 << 20;
 
@@ -588,6 +597,37 @@ mod tests {
         }
         q.clear(&mut pool);
         assert_eq!(pool.queue_used(), 0);
+    }
+
+    #[test]
+    fn large_memory_leaves_in_pieces_and_does_not_pile_up() {
+        let mut pool = ChunkPool::default();
+        for _ in 0..40 {
+            pool.give_back(Vec::with_capacity(16 << 20));
+        }
+        assert_eq!(pool.leaving_bytes, LEAVING_MAX);
+        // The last piece of each goes with the one before.
+        let pieces = 1 + std::iter::from_fn(|| pool.release_some().then_some(())).count();
+        assert_eq!(pieces, LEAVING_MAX / (16 << 20) * ((16 << 20) / LEAVES_AT_ONCE - 1));
+        assert!(!pool.releases() && pool.leaving_bytes == 0);
+    }
+
+    #[test]
+    fn a_message_leaves_with_its_memory() {
+        let mut pool = ChunkPool::default();
+        let mut buf = OwnedBuf::new();
+        let bytes: Vec<u8> = (0..3_000_000u32).map(|i| (i * 7) as u8).collect();
+        assert!(buf.append(&mut pool, &bytes[..1000]));
+        buf.consume(400);
+        bytes[1000..].chunks(60_000).for_each(|c| assert!(buf.append(&mut pool, c)));
+        let at = buf.as_slice()[100..].as_ptr();
+        let mut taken = buf.take(&mut pool, 100, 2_900_000).expect("there is room");
+        assert!(std::ptr::eq(taken.as_slice().as_ptr(), at), "it was not copied");
+        assert!(taken.as_slice() == &bytes[500..2_900_400] && buf.as_slice() == &bytes[2_900_400..]);
+        assert!(buf.append(&mut pool, b"more") && buf.as_slice().ends_with(b"more"));
+        taken.release(&mut pool);
+        buf.release(&mut pool);
+        assert_eq!(pool.owned_used(), 0);
     }
 
     #[test]
