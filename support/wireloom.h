@@ -164,8 +164,7 @@ enum { WL_T_DONE = 0, WL_T_SUSPEND = 1, WL_T_FAULT = 2 };
 enum { WL_C_HOLD = 1,           /* store the whole reply (head and tail, contiguous): it must outlive this
                                    resumption, is one of many, or fields of its tail are read */
        WL_C_HOLD_REQ = 2,       /* task->req is read after this suspension: keep its head (and view)         */
-       WL_C_PIECES = 8,         /* the handler may pause while a large head is taken over: call() may
-                                 * return later                                                      */
+       WL_C_PIECES = 8,         /* the handler may pause while a large head is taken over          */
        WL_C_PIPELINE = 4 };     /* by its protocol (`pipeline when`) the request may be sent
                                  * while answers to others are still due on the connection, and
                                  * sent again if that connection is lost */

@@ -609,8 +609,8 @@ fn a_mistake_of_ours_is_kept_for_a_report() {
     assert_ne!(kept[0], kept[1]);
 }
 
-/// `wireloom fuzz --seconds N` ends after N seconds also while it compiles. No compiler goes on, and
-/// no file is left.
+/// `wireloom fuzz --seconds N` ends after N seconds also while it compiles. No compiler goes on,
+/// and no file is left.
 #[test]
 fn the_time_of_fuzz_counts_while_it_compiles() {
     let folder = Folder::new("fuzz-time");

@@ -36,8 +36,8 @@ fn time(clock: libc::clockid_t) -> Duration {
     Duration::new(t.tv_sec as u64, t.tv_nsec as u32)
 }
 
-/// The longest time that the proxy has kept a light client waiting while something was done: as far
-/// as it worked meanwhile, so that others on the machine do not count.
+/// The longest time that the proxy has kept a light client waiting while something was done. It
+/// counts as far as the proxy worked meanwhile. So others on the machine do not count.
 fn longest_held(proxy: &Process, work: impl FnOnce()) -> Duration {
     let mut clock = 0;
     // SAFETY: a number of ours to fill.

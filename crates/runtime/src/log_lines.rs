@@ -1,9 +1,9 @@
-//! What programs log.
+//! The lines that programs log.
 
 use std::fmt::Write;
 
-/// A program's line. Its values may come from anybody: they must not begin another line, nor control
-/// a terminal. So such characters are written as `\\n` and `\\u{1b}`.
+/// A program's line. Its values may come from anybody: they must not begin another line, nor
+/// control a terminal. So such characters are escaped: `\n` and `\u{1b}` are written.
 pub fn one_line(text: &[u8]) -> String {
     let mut line = String::with_capacity(text.len());
     for c in String::from_utf8_lossy(text).chars() {

@@ -6,8 +6,9 @@
 //! the changes or none. A handler does not pause behind bytes of `state` that are not copied. While
 //! calls are under way it pauses only if their answers are kept.
 //!
-//! Where it makes no difference to these rules, a handler also pauses *within* messages: between
-//! the items that it puts together, and between the pieces of a large one that it sends.
+//! Where it makes no difference to these rules, a handler also pauses *within* messages. It does so
+//! between the items that it puts together, and between the pieces of a large message that it
+//! sends.
 //!
 //! A session belongs to one connection. A handler may pause anywhere between its uses of it if no
 //! other request of the connection is under way. That is so for large requests only

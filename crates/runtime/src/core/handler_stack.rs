@@ -25,7 +25,8 @@ pub struct HandlerStack {
     /// Rounds until the next look at the clock, and the time of the last one.
     pub(super) rounds: u32,
     pub(super) looked: u64,
-    /// What the handler has set for its next call or answer, while others run.
+    /// The outcome and place that the handler has set for its next call or answer, while others
+    /// run.
     pub(super) outcome: u32,
     pub(super) place: u64,
     /// The message that it is about to send, in pieces, and where it has built it.

@@ -4,9 +4,9 @@
 //! (`wireloom_ir::passes::pauses`). Such a handler runs on a *handler stack*: a stack, scratch, and
 //! room for the messages that it builds, used by it alone. The loop reads the clock now and then
 //! (`wl_host.pause`). When the slice is used up, the core leaves the stack. It enters it again when
-//! the connection has its turn. The handler's data stays in place. Its request gets memory of its own before it
-//! begins, and answers are used only if they are kept whole. Tasks and connections never move. If
-//! its client leaves, the stack is abandoned.
+//! the connection has its turn. The handler's data stays in place. Its request gets memory of its
+//! own before it begins, and answers are used only if they are kept whole. Tasks and connections
+//! never move. If its client leaves, the stack is abandoned.
 
 use super::handler_stack::{HandlerStack, FIRST_LOOK, KEPT_SCRATCH};
 use super::slab::Id;
@@ -106,7 +106,7 @@ impl Core {
         all.then(|| std::mem::take(&mut stack.pieces))
     }
 
-    /// What was put into pieces has been sent, or will not be.
+    /// The message in pieces has been sent, or will not be.
     pub(super) fn drop_pieces(&mut self) {
         // SAFETY: as above.
         if let Some(stack) = unsafe { self.stacks.current.as_mut() } {
