@@ -608,3 +608,44 @@ fn a_mistake_of_ours_is_kept_for_a_report() {
     }
     assert_ne!(kept[0], kept[1]);
 }
+
+/// `wireloom fuzz --seconds N` ends after N seconds also while it compiles. No compiler goes on,
+/// and no file is left.
+#[test]
+fn the_time_of_fuzz_counts_while_it_compiles() {
+    let folder = Folder::new("fuzz-time");
+    let (compiler, program) = (folder.name_of("cc"), folder.name_of("p.loom"));
+    std::fs::write(&compiler, format!("#!/bin/sh\necho $$ > {}\nsleep 300 &\nwait\n", folder.name_of("pid")))
+        .expect("written");
+    std::fs::set_permissions(&compiler, std::fs::Permissions::from_mode(0o755)).expect("our own");
+    std::fs::write(
+        &program,
+        "use std.packet\napp p {\n    port a = pcap(\"x\") as packet.Packet, b = pcap(\"y\")\n    on a(p) { p -> b }\n}\n",
+    )
+    .expect("written");
+    for what in ["std.kv.Pair", &program] {
+        std::fs::remove_dir_all(folder.file("tmp")).ok();
+        std::fs::create_dir(folder.file("tmp")).expect("made");
+        let mut command = Command::new(Wireloom::binary());
+        command
+            .args(["fuzz", what, "--seconds", "2"])
+            .current_dir(root())
+            .env("WIRELOOM_CC", &compiler)
+            .env("TMPDIR", folder.file("tmp"))
+            .env("XDG_CACHE_HOME", folder.file("cache"));
+        let begin = std::time::Instant::now();
+        let out = finish(&mut command);
+        assert!(begin.elapsed() < Duration::from_secs(60), "it took {:?}: {}", begin.elapsed(), out.text);
+        assert_eq!(out.code, Some(1), "{}", out.text);
+        assert!(
+            out.text.contains("nothing was compared: compiling took longer than the 2 s of --seconds"),
+            "{}",
+            out.text
+        );
+        let pid = std::fs::read_to_string(folder.file("pid")).expect("the compiler was started");
+        let running = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
+        assert!(running.is_empty() || running.contains(") Z "), "{running}");
+        let left: Vec<_> = std::fs::read_dir(folder.file("tmp")).expect("there").flatten().map(|e| e.path()).collect();
+        assert!(left.is_empty(), "{left:?}");
+    }
+}

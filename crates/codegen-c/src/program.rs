@@ -312,6 +312,7 @@ impl<'m> Gen<'m> {
         let name = format!("on_{i}_{}", names::ident(&h.name));
         let mut b = BodyGen::new(self, Owner::Handler { on: h.on }, &h.body);
         b.pauses = h.plan.pause.is_yes();
+        b.within = h.plan.pause.within();
         b.declare(0);
         let first = |i: u32, v: &str, b: &mut BodyGen| {
             if b.locals.len() > i as usize {
@@ -326,9 +327,7 @@ impl<'m> Gen<'m> {
             | On::Probe(_)
             | On::Closed(_)
             | On::ChannelOpened(_)
-            | On::ChannelClosed(_) => {
-                first(0, "t->conn ? t->conn->instance : 0", &mut b)
-            }
+            | On::ChannelClosed(_) => first(0, "t->conn ? t->conn->instance : 0", &mut b),
             On::Fault => {
                 first(0, "t->fault", &mut b);
                 first(1, "t->place", &mut b);
@@ -369,6 +368,9 @@ impl<'m> Gen<'m> {
                 }
             }
             On::Start | On::End | On::Every(_) | On::Test(_) | On::Frame { .. } | On::Check { .. } => {}
+        }
+        if b.within {
+            line!(b, "x->within = 1;")
         }
         let start = std::mem::take(&mut b.out);
         b.block(&h.body.block);

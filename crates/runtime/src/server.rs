@@ -25,6 +25,7 @@ use std::time::{Duration, Instant};
 
 /// Serves until told to stop; a packet app also ends when all its inputs have.
 pub fn serve(specs: Vec<AppSpec>, mut options: ServeOptions) -> Result<Summary, Error> {
+    crate::buffer::pages_of_their_own();
     let names: Vec<String> = specs.iter().map(|s| s.desc.app.clone()).collect();
     let (frames, services): (Vec<_>, Vec<_>) = specs.into_iter().partition(|s| s.desc.has_frames());
     let f = std::mem::take(&mut options.frames);
