@@ -1,6 +1,6 @@
 //! A loaded program, with its maps.
 
-use crate::error::refusal;
+use crate::error::{refusal, OLDEST_RINGED};
 use crate::maps::map_of;
 use crate::match_tables::Masks;
 use crate::ring::Ring;
@@ -113,6 +113,9 @@ impl Object {
     /// Compiles and loads programs.
     pub fn load(source: &XdpSource, settings: &Settings) -> Result<Object, Error> {
         kernel::check(source.looped)?;
+        if source.programs.iter().any(|p| p.ringed) {
+            kernel::at_least(OLDEST_RINGED)?;
+        }
         match Object::load_compiled(source, settings, compile(source, false)?) {
             // A function has room on the stack, but not with those that it calls.
             Err(Error::Refused { why, .. }) if why.starts_with("combined stack size") => {
