@@ -141,8 +141,8 @@ WL_ENTRY_VALUES(u32, uint32_t)
 WL_ENTRY_VALUES(u64, uint64_t)
 WL_ENTRY_VALUES(ip, wl_ip)
 WL_INLINE uint32_t wl_there(uint32_t n, uint32_t needed) { return needed < n ? needed : n; }
-/* Parts of frames go through a ring, if the process says so (`ringed` of the state): then nothing but
-   these parts is copied, and no buffer is kept. The frame itself ends here, which counts as a
+/* Parts of frames go through a ring, if the process says so (`ringed` of the state). Then nothing
+   but these parts is copied, and no buffer is kept. The frame itself ends here, which counts as a
    redirection: WL_TAKEN & 7. A frame that finds no room is lost. If the process sleeps, one frame
    goes on to its socket with nothing but `wl_bell` in it: the kernel wakes the process when it has
    handled the frames at hand, not at each record. */

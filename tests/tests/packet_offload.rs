@@ -15,7 +15,7 @@ fn run(folder: &Folder, app: &str, more: &[&str]) -> Ran {
     run_by(&mut Command::new(Wireloom::binary()), folder, app, more)
 }
 
-/// What a run has sent, its counters, and its queues over the link.
+/// The frames of a run, its counters, and its queues over the link.
 pub type Ran = (Frames, String, Vec<[u64; 3]>);
 
 /// The same with another executable, or in another environment.

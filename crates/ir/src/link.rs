@@ -1,5 +1,5 @@
-//! The parameters of the modelled link between the processes of CPU and NIC: `link { … }` in an app,
-//! and `--link`. `crates/runtime/src/packet/nic/meter.rs` has the model.
+//! The parameters of the modelled link between the processes of CPU and NIC: `link { … }` in an
+//! app, and `--link`. `crates/runtime/src/packet/nic/meter.rs` has the model.
 
 macro_rules! parameters {
     ($($name:ident = $value:literal $doc:literal;)*) => {
