@@ -23,6 +23,8 @@ const MESSAGES: &[&str] = &[
     "std.memcached.UdpResponse",
     "std.syslog.Message",
     "std.statsd.Message",
+    "std.postgres.Front",
+    "std.postgres.Back",
 ];
 
 /// With the sanitizers, which see more in code that is not optimised: once without random changes,

@@ -400,8 +400,7 @@ pub unsafe fn compare_module(
         }
     }
     for (n, h) in m.handlers.iter().enumerate().filter(|_| m.params.is_empty()) {
-        if let On::Message { protocol, .. } = h.on {
-            let request = m.protocols[protocol.index()].request;
+        if let Some((_, request)) = m.message_of(h.on) {
             // SAFETY: by contract.
             unsafe { compare_handler(m, both, (n as u32, request), seed, rounds) }
                 .map_err(|e| format!("handler {}: {e}", h.name))?;

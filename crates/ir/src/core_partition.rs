@@ -160,8 +160,7 @@ pub struct Uses {
 impl Uses {
     pub fn of(m: &Module, h: &Handler) -> Uses {
         let frames = matches!(h.on, On::Frame { .. });
-        let streams =
-            matches!(h.on, On::Message { .. } | On::Opened(_) | On::Greeting(_) | On::Probe(_) | On::Closed(_));
+        let streams = h.on.is_of_connections();
         let mut uses = Uses { frames, streams, signal: matches!(h.on, On::Signal(_)), ..Uses::default() };
         m.reached(&h.body.block, &mut |b| uses.block(m, b));
         uses
@@ -198,7 +197,7 @@ impl Uses {
                 PortKind::Listen(_) | PortKind::Connect(_) => self.streams = true,
             },
             Await { .. } => self.streams = true,
-            SetSession(..) | Close => (self.streams, self.connection) = (true, true),
+            SetSession(..) | Close | Tell { .. } | OpenChannel { .. } | CloseChannel(_) => (self.streams, self.connection) = (true, true),
             SetState(s, _) => {
                 self.changes.insert(Resource::State(*s));
             }

@@ -29,6 +29,17 @@ pub enum HandlerAct {
         index: u32,
         bytes: Vec<u8>,
     },
+    Tell {
+        to: u32,
+        bytes: Vec<u8>,
+    },
+    Open {
+        channel: u32,
+        index: u32,
+    },
+    Shut {
+        channel: u32,
+    },
     Close,
     Log {
         level: u32,
@@ -246,10 +257,9 @@ impl<'a> Mock<'a> {
     /// Gives a request to the handler of a listen port; calls are answered from `answers`, in
     /// order, over and over. Answers everything the handler did.
     pub fn run_message(&mut self, handler: u32, request: &[u8], answers: &[MockAnswer]) -> Vec<HandlerAct> {
-        let On::Message { protocol, .. } = self.m.handlers[handler as usize].on else {
+        let Some((protocol, unit)) = self.m.message_of(self.m.handlers[handler as usize].on) else {
             return vec![HandlerAct::NoRequest];
         };
-        let unit = self.m.protocols[protocol.index()].request;
         *self.notes = Notes { out: std::mem::take(&mut self.notes.out), ..Notes::default() };
         let Some(mut req) = self.keep(unit.0, 0, request, false) else { return vec![HandlerAct::NoRequest] };
         self.notes.request_tail = req.tail().to_vec();
@@ -443,6 +453,39 @@ unsafe extern "C" fn grow(core: *mut wl_core, need: u32) -> c_int {
 unsafe extern "C" fn close(t: *mut wl_task) {
     // SAFETY: as for call.
     unsafe { notes((*t).core).acts.push(HandlerAct::Close) }
+}
+
+unsafe extern "C" fn tell(t: *mut wl_task, to: u32, head: wl_bytes, tail: u32) -> u32 {
+    // SAFETY: as for call.
+    unsafe {
+        let n = notes((*t).core);
+        let bytes = joined(n, head, tail);
+        n.acts.push(HandlerAct::Tell { to, bytes });
+        // Now and then it is lost.
+        if n.acts.len() % 5 == 4 {
+            WL_F_LOST
+        } else {
+            WL_F_NONE
+        }
+    }
+}
+
+unsafe extern "C" fn open(t: *mut wl_task, channel: u32, index: u32) -> u32 {
+    // SAFETY: as for call.
+    unsafe {
+        let n = notes((*t).core);
+        n.acts.push(HandlerAct::Open { channel, index });
+        if index % 3 == 2 {
+            WL_F_REFUSED
+        } else {
+            WL_F_NONE
+        }
+    }
+}
+
+unsafe extern "C" fn shut(t: *mut wl_task, channel: u32) {
+    // SAFETY: as for call.
+    unsafe { notes((*t).core).acts.push(HandlerAct::Shut { channel }) }
 }
 
 unsafe extern "C" fn keep(t: *mut wl_task, bytes: wl_bytes) -> c_int {

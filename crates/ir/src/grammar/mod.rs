@@ -161,15 +161,16 @@ fn needed_whole(m: &Module, unit: UnitId) -> bool {
                         .any(|b| body_needs_tail(m, rule, unit, b, LocalId(0)))))
     });
     let handlers = m.handlers.iter().any(|h| match h.on {
-        On::Message { protocol, .. } => {
-            m.protocols.get(protocol.index()).is_some_and(|p| p.request == unit)
-                && body_needs_tail(m, rule, unit, &h.body, LocalId(0))
+        On::Message { .. } | On::Channel(_) => {
+            m.message_of(h.on).is_some_and(|(_, u)| u == unit) && body_needs_tail(m, rule, unit, &h.body, LocalId(0))
         }
         On::Frame { .. }
         | On::Opened(_)
         | On::Greeting(_)
         | On::Probe(_)
         | On::Closed(_)
+        | On::ChannelOpened(_)
+        | On::ChannelClosed(_)
         | On::Fault
         | On::Start
         | On::End

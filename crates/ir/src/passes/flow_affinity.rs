@@ -57,11 +57,7 @@ pub fn run(m: &mut Module) {
 /// evict or expire: shared ones do that exactly.
 pub fn alone(m: &mut Module) {
     let frames = m.handlers.iter().any(|h| matches!(h.on, On::Frame { .. }));
-    if !frames
-        || m.handlers.iter().any(|h| {
-            matches!(h.on, On::Message { .. } | On::Opened(_) | On::Greeting(_) | On::Probe(_) | On::Closed(_))
-        })
-    {
+    if !frames || m.handlers.iter().any(|h| h.on.is_of_connections()) {
         return;
     }
     let own: Vec<bool> = m.tables.iter().map(|t| needs_no_locks(m, t)).collect();
@@ -339,7 +335,7 @@ impl TableUses<'_> {
         };
         let Some((unit, port)) = unit else {
             // Connections are on cores of their own: what they walk or count must be all of it.
-            if matches!(h.on, On::Message { .. } | On::Opened(_) | On::Greeting(_) | On::Probe(_) | On::Closed(_)) {
+            if h.on.is_of_connections() {
                 walk::stmts(&h.body.block, &mut |s| {
                     if let Some(t) = s.kind.table() {
                         self.outside[t.index()] = Some("connections use it, too, on cores of their own")

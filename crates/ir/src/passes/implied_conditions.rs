@@ -91,6 +91,9 @@ impl KnownConditions<'_> {
             | StmtKind::Outcome(_)
             | StmtKind::Send { .. }
             | StmtKind::Close
+            | StmtKind::Tell { .. }
+            | StmtKind::OpenChannel { .. }
+            | StmtKind::CloseChannel(_)
             | StmtKind::Log(_)
             | StmtKind::Emit(_)
             | StmtKind::Parse { .. }
@@ -397,6 +400,7 @@ fn changed(s: &StmtKind, f: &mut dyn FnMut(LocalId)) {
         StmtKind::Call { msg, .. }
         | StmtKind::Reply { msg, .. }
         | StmtKind::Send { msg, .. }
+        | StmtKind::Tell { msg, .. }
         | StmtKind::Render { msg, .. }
         | StmtKind::Reread { msg, .. } => {
             if let Outgoing::Pass { edits, .. } = msg {
@@ -429,6 +433,8 @@ fn changed(s: &StmtKind, f: &mut dyn FnMut(LocalId)) {
         | StmtKind::BindPart { .. }
         | StmtKind::Outcome(_)
         | StmtKind::Close
+        | StmtKind::OpenChannel { .. }
+        | StmtKind::CloseChannel(_)
         | StmtKind::Log(_)
         | StmtKind::Emit(_)
         | StmtKind::Parse { .. }

@@ -93,6 +93,10 @@ fn handler(m: &Module, of: &Funcs, h: &Handler) -> Pause {
     if !matches!(h.on, On::Message { .. }) {
         return Pause::No("only handlers of requests pause".into());
     }
+    let session = |p: &Protocol| p.sharing == desc::Sharing::Session;
+    if m.message_of(h.on).is_some_and(|(p, _)| session(&m.protocols[p.index()])) {
+        return Pause::No("handlers of conversations do not pause".into());
+    }
     let way = checked(m, of, h);
     let (alone, in_place) = (way.alone.is_some(), way.in_place);
     if let Some(why) = way.why.or(way.alone.filter(|_| seen_elsewhere(m, of).is_some())) {

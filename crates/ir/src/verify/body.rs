@@ -537,6 +537,24 @@ impl<'a> Flow<'a, '_, '_> {
             StmtKind::Outcome(e) => {
                 self.c.need(*self.c.ty(e.ty) == Ty::UInt(32), path, "the class of an answer is no u32")
             }
+            StmtKind::Tell { to, msg, place } => {
+                self.c.need(self.code.conn, path, "there is no conversation here");
+                match self.c.m.told(*to) {
+                    Some(unit) => self.message(here, msg, unit, state),
+                    None => self.error(path, "there is no such member of a conversation"),
+                }
+                self.c.fault(path, FaultKind::LOST, *place);
+            }
+            StmtKind::OpenChannel { channel, index, place } => {
+                self.c.need(self.c.is_uint(index.ty), path, "an instance is not an unsigned integer");
+                let known = self.code.conn && channel.index() < self.c.m.channels.len();
+                self.c.need(known, path, "there is no conversation here");
+                self.c.fault(path, FaultKind::REFUSED, *place);
+            }
+            StmtKind::CloseChannel(channel) => {
+                let known = self.code.conn && channel.index() < self.c.m.channels.len();
+                self.c.need(known, path, "there is no conversation here");
+            }
             StmtKind::Close => {
                 self.c.need(self.code.conn || self.code.kind == BodyKind::OnFault, path, "there is no connection here")
             }
@@ -597,6 +615,8 @@ impl<'a> Flow<'a, '_, '_> {
                             | StmtKind::SetSession(..)
                             | StmtKind::Count(..)
                             | StmtKind::Close
+                            | StmtKind::OpenChannel { .. }
+                            | StmtKind::CloseChannel(_)
                             | StmtKind::Queue { .. }
                             | StmtKind::Frame { .. }
                             | StmtKind::SendFrame { .. }
@@ -605,7 +625,8 @@ impl<'a> Flow<'a, '_, '_> {
                 self.c.need(!touches, path, "a function may not do this");
             }
             BodyKind::OnFault => {
-                self.c.need(!suspends && !matches!(s, StmtKind::Send { .. }), path, "`on fault` may not do this")
+                let sends = matches!(s, StmtKind::Send { .. } | StmtKind::Tell { .. } | StmtKind::OpenChannel { .. });
+                self.c.need(!suspends && !sends, path, "`on fault` may not do this")
             }
             BodyKind::Event => self.c.need(!matches!(s, StmtKind::Reply { .. }), path, "an answer where none is due"),
             BodyKind::Message => {}

@@ -52,8 +52,15 @@ impl Checker<'_> {
         for e in p.response_clauses().into_iter().flatten() {
             self.condition(&path, e, response)
         }
-        for e in &p.response_args {
-            self.expr(&path, e, request)
+        let session = p.sharing == desc::Sharing::Session;
+        let over = if session { ExprPlace { conn: true, ..ExprPlace::scope(Scope::NONE) } } else { request };
+        for e in p.response_args.iter().chain(&p.request_args) {
+            self.expr(&path, e, over)
+        }
+        if session {
+            self.arguments(&path, p.request, &p.request_args)
+        } else {
+            self.need(p.request_args.is_empty(), &path, "arguments of a request")
         }
         match p.response {
             Some(u) => self.arguments(&path, u, &p.response_args),
@@ -162,6 +169,13 @@ impl Checker<'_> {
             let fits = f.ty.index() < m.types.len() && packet_state::is_field(m, f.ty);
             self.need(fits, &path, "the state of packets has no fields of this type");
             self.into(&path, &f.init, f.ty, ExprPlace::scope(Scope::NONE))
+        }
+        self.need(m.channels.len() <= CHANNELS_MAX, "channels", "too many channels");
+        for (n, c) in m.channels.iter().enumerate() {
+            let connects = m.ports.get(c.port.index()).is_some_and(|p| matches!(p.kind, PortKind::Connect(_)));
+            let protocol = m.channel_protocol(ChannelId(n as u32)).and_then(|p| m.protocols.get(p.index()));
+            let session = protocol.is_some_and(|p| p.sharing == desc::Sharing::Session && p.response.is_some());
+            self.need(connects && session, &format!("channel {}", c.name), "its port connects to no conversation");
         }
         for s in &m.sessions {
             self.need(
@@ -290,6 +304,17 @@ impl Checker<'_> {
                     self.need(p.index() < m.ports.len(), &path, "its port does not exist");
                     vec![Ty::UInt(32)]
                 }
+                On::Channel(_) => {
+                    let Some((_, unit)) = m.message_of(h.on) else {
+                        self.error(&path, "its channel does not exist");
+                        continue;
+                    };
+                    vec![Ty::Msg(unit)]
+                }
+                On::ChannelOpened(c) | On::ChannelClosed(c) => {
+                    self.need(c.index() < m.channels.len(), &path, "its channel does not exist");
+                    vec![Ty::UInt(32)]
+                }
                 On::Fault => vec![Ty::UInt(16), Ty::UInt(32)],
                 On::Test(n) => {
                     self.need((n as usize) < m.tests.len(), &path, "its test does not exist");
@@ -318,6 +343,7 @@ impl Checker<'_> {
             self.need(ok, &path, "its first locals are not what the event gives");
             let (reply, conn) = match h.on {
                 On::Message { protocol, .. } => (m.protocols[protocol.index()].response, true),
+                On::Channel(_) | On::ChannelOpened(_) | On::ChannelClosed(_) => (None, true),
                 On::Greeting(p) | On::Probe(p) => (
                     m.ports
                         .get(p.index())

@@ -233,7 +233,7 @@ impl Compiler<'_> {
                 MemberKind::Link { word, .. } => {
                     return Err(self.error("E0650", *word, "the link stands in an app, not in an element"));
                 }
-                MemberKind::Port(_) | MemberKind::Session { .. } | MemberKind::Cache(_) => {
+                MemberKind::Port(_) | MemberKind::Session { .. } | MemberKind::Channel { .. } | MemberKind::Cache(_) => {
                     return Err(self.error("E0609", m.span, "this member of an element is not compiled yet"))
                 }
             }
@@ -312,7 +312,7 @@ impl Compiler<'_> {
                     Diagnostic::error("E0613", p.name.span, "an element has no ports of its own")
                         .hint("it has `in` and `out`; the app binds ports to the world"),
                 )),
-                MemberKind::Session { name, .. } => {
+                MemberKind::Session { name, .. } | MemberKind::Channel { name, .. } => {
                     Err(self.error("E0702", name.span, "an element has no client connection"))
                 }
                 _ => Ok(()),

@@ -4,6 +4,7 @@ pub mod arrays;
 pub mod caches;
 pub mod channels;
 pub mod controls;
+pub mod conversations;
 pub mod core_partition;
 pub mod declarations;
 pub mod devices;
@@ -66,6 +67,11 @@ impl Compiler<'_> {
         for m in &app.members {
             let _ = self.declare(module, m, &mut fns);
         }
+        for m in &app.members {
+            if let MemberKind::Channel { name, port } = &m.kind {
+                self.declare_channel(name, port);
+            }
+        }
         self.note_segments(module, app);
         for m in &app.members {
             if let MemberKind::State { name, ty: _, init: Some(e) } = &m.kind {
@@ -97,6 +103,7 @@ impl Compiler<'_> {
         self.endless_queues();
         self.table_signals();
         self.unhandled();
+        self.unhandled_channels();
         self.check_caches();
         self.place_segments();
         self.core_partition();
@@ -153,6 +160,8 @@ impl Compiler<'_> {
                 .hint("write `port name = listen tcp(…) as protocol`");
                 return Err(self.report(d));
             }
+            // When all ports are known.
+            MemberKind::Channel { .. } => return Ok(()),
             MemberKind::Handler(_) | MemberKind::Signal { .. } | MemberKind::Wiring(_) | MemberKind::Segment { .. } => {
                 return Ok(())
             }
@@ -374,13 +383,17 @@ impl Compiler<'_> {
     }
 
     fn session(&mut self, module: ModId, name: &Ident, ty: &ast::Type) -> R<AppName> {
+        self.session_of(module, name, ty).map(|(id, t)| AppName::Session(id, t))
+    }
+
+    pub fn session_of(&mut self, module: ModId, name: &Ident, ty: &ast::Type) -> R<(ir::SessionId, Ty)> {
         let t = self.ty(module, ty)?;
         self.storable(&t, ty.span)?;
         let lowered = self.lower_ty(&t);
         let all = self.session_bytes.saturating_add(ir::layout::size(&self.m, lowered));
         self.session_bytes = self.within_memory("session", all, SESSIONS_MAX, name)?;
         self.m.sessions.push(ir::Session { name: name.name.clone(), ty: lowered });
-        Ok(AppName::Session(ir::SessionId(self.m.sessions.len() as u32 - 1), t))
+        Ok((ir::SessionId(self.m.sessions.len() as u32 - 1), t))
     }
 
     /// A table's declaration, in an app or outside.

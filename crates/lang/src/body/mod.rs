@@ -9,6 +9,7 @@ pub mod builtins;
 pub mod calls;
 pub mod coerce;
 pub mod control;
+mod conversation;
 pub mod crypto;
 pub mod destination;
 pub mod edits;
@@ -328,6 +329,9 @@ impl<'c, 'a> Lower<'c, 'a> {
                 | StmtKind::Await { .. }
                 | StmtKind::Reply { .. }
                 | StmtKind::Send { .. }
+                | StmtKind::Tell { .. }
+                | StmtKind::OpenChannel { .. }
+                | StmtKind::CloseChannel(_)
                 | StmtKind::Output { .. }
                 | StmtKind::Return(_)
         );
@@ -358,7 +362,7 @@ impl<'c, 'a> Lower<'c, 'a> {
                 | TableDelete { .. }
                 | TablePush { .. }
                 | TablePop { .. } => Some("changes a table"),
-                Call { .. } | Await { .. } | Reply { .. } | Send { .. } => Some("waits, answers or sends"),
+                Call { .. } | Await { .. } | Reply { .. } | Send { .. } | Tell { .. } | OpenChannel { .. } => Some("waits, answers or sends"),
                 _ => None,
             };
             if let Some(what) = what {

@@ -555,6 +555,11 @@ impl Network {
         Some(Peer { world: self.world.clone(), line: w.lines.len() - 1 })
     }
 
+    /// The number of the next connection to `addr` among all.
+    pub fn oldest(&self, addr: SocketAddr) -> Option<usize> {
+        self.world.borrow().made.get(&addr)?.front().copied()
+    }
+
     /// The next connection that the program has made to `addr`.
     pub fn accept(&self, addr: SocketAddr) -> Option<Peer> {
         let line = self.world.borrow_mut().made.get_mut(&addr)?.pop_front()?;

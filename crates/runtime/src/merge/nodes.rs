@@ -200,6 +200,9 @@ fn host() -> wl_host {
         crypto: Some(crate::crypto::entry),
         pause: Some(crate::core::stacks::run_on),
         keep: Some(keep),
+        tell: Some(tell),
+        open: Some(open),
+        shut: Some(shut),
     }
 }
 
@@ -216,6 +219,16 @@ unsafe extern "C" fn call(_: *mut wl_task, _: u32, _: u32, _: wl_bytes, _: u32, 
 unsafe extern "C" fn reply(_: *mut wl_task, _: wl_bytes, _: u32, _: u32) {}
 
 unsafe extern "C" fn close(_: *mut wl_task) {}
+
+unsafe extern "C" fn tell(_: *mut wl_task, _: u32, _: wl_bytes, _: u32) -> u32 {
+    WL_F_LOST
+}
+
+unsafe extern "C" fn open(_: *mut wl_task, _: u32, _: u32) -> u32 {
+    WL_F_LOST
+}
+
+unsafe extern "C" fn shut(_: *mut wl_task, _: u32) {}
 
 unsafe extern "C" fn keep(_: *mut wl_task, _: wl_bytes) -> c_int {
     0

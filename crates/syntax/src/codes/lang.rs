@@ -394,13 +394,15 @@ pub static CODES: &[Code] = &[
         "`sharing` sends requests of all clients over the same connections. A server may keep a \
          login, a transaction or a database for a connection. Then one client would get answers \
          that belong to another client. The clause `stateless` states that every request means \
-         the same on every connection.",
+         the same on every connection. With `sharing session`, `up` and `down`, each client has \
+         connections of its own.",
         "unit M { n: u8 }\nprotocol p { request M  response M  sharing pipelined }\n"),
     code("E0626", "a connect port of a protocol that may have a session",
         "Clients share the connections of a connect port. A server may keep a login, a \
          transaction or a database for a connection. Then one client would get answers that \
          belong to another client. The clause `stateless` states that every request means the \
-         same on every connection. A connect port of another protocol is not supported yet.",
+         same on every connection. A protocol with a session says `sharing session` and has messages \
+         `up` and `down`. Then each client has connections of its own.",
         "unit M { n: u8 }\nprotocol p { request M  response M }\napp a { port s = connect tcp(127.0.0.1:81) as p }\n"),
     code("E0627", "a function name that C does not accept",
         "A function of an `extern` file has the same name in C. Keywords and macros of C cannot \
@@ -703,6 +705,17 @@ pub static CODES: &[Code] = &[
     code("E0715", "a key of a limiter or meter without one",
         "A limiter or meter without a key is used by `name.take(…)`.",
         "unit H { order big  src: ip4 }\npacket P { h: H }\napp a {\n    port wire = memory(\"w\") as P\n    limiter k { rate 1, burst 1 }\n    on wire(p) { if k[p.h.src].take(1) { drop p } }\n}\n"),
+    code("E0696", "a clause that does not fit a conversation",
+        "A protocol of conversations names the messages of each direction, `up` and `down`, and says \
+         `sharing session`. Its messages are not tied to each other. So clauses about requests and \
+         their answers do not apply.",
+        "unit M { n: u8 }\nprotocol p {\n    up M\n    down M\n    sharing session\n    no_reply when request.n == 1\n}\n"),
+    code("E0697", "a conversation's connection that is used as another one",
+        "Each client of a conversation has backend connections of its own. The app keeps one in a \
+         session, `session up: connection of db`, and sends on it: `m -> up`. Messages to the client \
+         go to the listening port: `m -> client`. There are no requests, so no `call` and no \
+         `reply`. An app has one listening port with a conversation, and it speaks nothing else.",
+        "unit M { n: u8 }\nprotocol p { up M  down M  sharing session }\napp a {\n    port c = listen tcp(80) as p\n    on c(m) { reply m }\n}\n"),
     code("W0901", "a decision by a value from before a call",
         "The program reads state before a call, and the value decides something after the call. \
          Another handler may have changed the state meanwhile.",

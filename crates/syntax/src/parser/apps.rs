@@ -129,6 +129,15 @@ impl Parser<'_> {
                 let p = self.typed_member()?;
                 MemberKind::State { name: p.name, ty: p.ty, init: p.default }
             }
+            "session" if defines && self.word_at(3, "connection") && self.word_at(4, "of") => {
+                self.bump();
+                let name = self.name("a connection")?;
+                self.colon("before the type")?;
+                self.column(Column::Type);
+                self.bump();
+                self.bump();
+                MemberKind::Channel { name, port: self.name("a connecting port")? }
+            }
             "session" if defines => {
                 self.bump();
                 let p = self.typed_member()?;
