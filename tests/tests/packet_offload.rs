@@ -267,9 +267,9 @@ app ordered {
         let (sent, ..) = run(&folder, "program.loom", &[]);
         let came: Vec<(u16, u8)> = sent.iter().map(|(_, f)| (u16::from_be_bytes([f[34], f[35]]), f[37])).collect();
         let of = |n: u16| {
-            if n % 3 == 0 {
+            if n.is_multiple_of(3) {
                 53
-            } else if n % 7 == 0 {
+            } else if n.is_multiple_of(7) {
                 2
             } else {
                 1

@@ -87,7 +87,7 @@ impl Link {
         if !(from..=to).contains(&value) {
             return Err(format!("`{name}` is {from} to {to}"));
         }
-        if value % of != 0 {
+        if !value.is_multiple_of(of) {
             return Err(format!("`{name}` is a multiple of {of}"));
         }
         *parameter = value;
