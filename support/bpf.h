@@ -141,8 +141,8 @@ WL_ENTRY_VALUES(u32, uint32_t)
 WL_ENTRY_VALUES(u64, uint64_t)
 WL_ENTRY_VALUES(ip, wl_ip)
 WL_INLINE uint32_t wl_there(uint32_t n, uint32_t needed) { return needed < n ? needed : n; }
-/* Parts of frames go through a ring, if the process says so (`ringed` of the state): then nothing but
-   these parts is copied, and no buffer is kept. The frame itself ends here, which counts as a
+/* Parts of frames go through a ring, if the process says so (`ringed` of the state). Then nothing
+   but these parts is copied, and no buffer is kept. The frame itself ends here, which counts as a
    redirection: WL_TAKEN & 7. A frame that finds no room is lost. If the process sleeps, one frame
    goes on to its socket with nothing but `wl_bell` in it: the kernel wakes the process when it has
    handled the frames at hand, not at each record. */
@@ -151,42 +151,24 @@ volatile const uint64_t wl_bell SEC(".rodata") = 0;
 #define WL_RECORD(name, room) struct name { uint64_t note; uint32_t n, there; uint64_t entry[WL_ENTRY_WORDS]; uint8_t bytes[room]; }
 WL_RECORD(wl_short, WL_SHORT);
 WL_RECORD(wl_long, (WL_LONGEST + 63) / 64 * 64);
-/* The bytes behind the last whole word, with those before them. */
-WL_INLINE void wl_last_bytes(uint8_t *to, const uint8_t *d, const uint8_t *e, uint64_t n, const uint64_t room) {
-    uint64_t at = n - 8;
-    WL_KEEP(at);
-    if (at > room - 8) return;
-    const uint8_t *p = d + at;
-    WL_KEEP(p);
-    if (p + 8 <= e) *(uint64_t *)(to + at) = *(const uint64_t *)p;
+/* The first bytes of a frame: at least `there`. */
+WL_INLINE void wl_copy_long(uint8_t *to, struct xdp_md *ctx, uint32_t there) {
+    uint64_t len = there;
+    WL_KEEP(len);
+    if (len > 0 && len <= WL_LONGEST) bpf_xdp_load_bytes(ctx, 0, to, (uint32_t)len);
 }
-#define WL_WORD(to, d, i) ((uint64_t *)(to))[i] = ((const uint64_t *)(d))[i]
-/* The first bytes of a frame: at least `there`, as far as they are there. */
-WL_INLINE void wl_copy_short(uint8_t *to, const struct xdp_md *ctx, uint64_t n, uint32_t there) {
+WL_INLINE void wl_copy_short(uint8_t *to, struct xdp_md *ctx, uint32_t there) {
     const uint8_t *d = (const uint8_t *)(long)ctx->data, *e = (const uint8_t *)(long)ctx->data_end;
     _Pragma("unroll") for (uint32_t at = 0; at < WL_SHORT; at += 64) {
         if (at >= there) return;
-        if (d + at + 64 <= e) {
-            _Pragma("unroll") for (uint32_t i = at / 8; i < at / 8 + 8; i++) WL_WORD(to, d, i);
-            continue;
+        if (d + at + 64 > e) {
+            uint64_t len = there;
+            WL_KEEP(len);
+            if (len > 0 && len <= WL_SHORT) bpf_xdp_load_bytes(ctx, 0, to, (uint32_t)len);
+            return;
         }
-        _Pragma("unroll") for (uint32_t i = at / 8; i < at / 8 + 8; i++) {
-            if (d + 8 * i + 8 > e) break;
-            WL_WORD(to, d, i);
-        }
-        wl_last_bytes(to, d, e, n, WL_SHORT);
-        return;
+        _Pragma("unroll") for (uint32_t i = at / 8; i < at / 8 + 8; i++) ((uint64_t *)to)[i] = ((const uint64_t *)d)[i];
     }
-}
-WL_INLINE void wl_copy_long(uint8_t *to, const struct xdp_md *ctx, uint64_t n, uint32_t there) {
-    const uint8_t *d = (const uint8_t *)(long)ctx->data, *e = (const uint8_t *)(long)ctx->data_end;
-    _Pragma("clang loop unroll(disable)") for (uint32_t i = 0; i < WL_LONGEST / 8 && 8 * i < there; i++) {
-        const uint8_t *p = d + 8 * i;
-        WL_KEEP(p);
-        if (p + 8 > e) break;
-        ((uint64_t *)to)[i] = *(const uint64_t *)p;
-    }
-    wl_last_bytes(to, d, e, n, (WL_LONGEST + 63) / 64 * 64);
 }
 #define WL_PUT(x, ring, kind, copy, n_) ({ \
     struct kind *r_ = bpf_ringbuf_reserve(&ring, sizeof(struct kind), 0); \
@@ -195,7 +177,7 @@ WL_INLINE void wl_copy_long(uint8_t *to, const struct xdp_md *ctx, uint64_t n, u
         r_->n = (uint32_t)n_; \
         r_->there = wl_there((uint32_t)n_, (x)->keep); \
         _Pragma("unroll") for (unsigned w_ = 0; w_ < WL_ENTRY_WORDS; w_++) r_->entry[w_] = ((uint64_t *)(x)->entry)[w_]; \
-        copy(r_->bytes, (x)->ctx, n_, r_->there); \
+        copy(r_->bytes, (x)->ctx, wl_there((uint32_t)n_, (x)->keep)); \
         bpf_ringbuf_submit(r_, 1); /* nobody is woken by it */ \
     } \
     r_ != NULL; \

@@ -493,8 +493,8 @@ impl Placed {
                     natively &= attach(&mut locked(&object), n, name, mode) == Mode::Native
                 }
             }
-            // Behind the driver, and of jumbo frames, some are too long for a ring, and would come in
-            // another order.
+            // In generic mode and with jumbo frames some are too long for a ring, and would come
+            // in another order.
             let short = |name: &String| wireloom_runtime::packet::mtu(name) <= 1500;
             locked(&object).set_ringed(natively && interfaces.iter().flatten().all(short));
             let mut all = interfaces.into_iter().flatten();

@@ -1,6 +1,6 @@
 //! A loaded program, with its maps.
 
-use crate::error::refusal;
+use crate::error::{refusal, OLDEST_RINGED};
 use crate::maps::map_of;
 use crate::match_tables::Masks;
 use crate::ring::Ring;
@@ -100,7 +100,7 @@ impl RingReader {
         (0..processors as usize).fold(0, |a, n| a.wrapping_add(self.cores.word(n * size + 8 * (PROCESS + 2))))
     }
 
-    /// What a frame to a sleeping process begins with; it has nothing else.
+    /// The number that a frame to a sleeping process begins with; it has nothing else.
     pub fn bell(&self) -> u64 {
         self.bell
     }
@@ -113,6 +113,9 @@ impl Object {
     /// Compiles and loads programs.
     pub fn load(source: &XdpSource, settings: &Settings) -> Result<Object, Error> {
         kernel::check(source.looped)?;
+        if source.programs.iter().any(|p| p.ringed) {
+            kernel::at_least(OLDEST_RINGED)?;
+        }
         match Object::load_compiled(source, settings, compile(source, false)?) {
             // A function has room on the stack, but not with those that it calls.
             Err(Error::Refused { why, .. }) if why.starts_with("combined stack size") => {
@@ -287,7 +290,7 @@ impl Object {
         set_all(&self.cores, (self.core_size, self.processors), RINGED, if ringed { ASLEEP } else { 0 })
     }
 
-    /// What the consumer of the rings says and asks, without waiting for anybody.
+    /// The consumer's end of the word of all rings: it waits for nobody.
     pub fn reader(&self) -> RingReader {
         let of = (self.core_size, self.processors);
         RingReader { cores: self.cores.clone(), of, ringed: self.ringed.clone(), bell: self.bell }
