@@ -12,7 +12,7 @@ pub fn clang() -> Option<String> {
 }
 
 /// Compiles programs to an object with BTF and line information. `spare`: the stack has no room for
-/// the places of headers.
+/// the places of headers, and handlers are compiled once.
 pub fn compile(source: &XdpSource, spare: bool) -> Result<Vec<u8>, Error> {
     compile_text(&source.text, spare)
 }
@@ -39,10 +39,13 @@ pub fn compile_text(text: &str, spare: bool) -> Result<Vec<u8>, Error> {
             .output()
             .map_err(|e| Error::System(format!("cannot run {clang}"), e))
     };
-    const SPARE: &[&str] = &["-DWL_PLACES_KEPT"];
-    let mut out = run(if spare { SPARE } else { &[] })?;
-    if !spare && String::from_utf8_lossy(&out.stderr).contains("BPF stack limit") {
-        out = run(SPARE)?;
+    // From what is fastest to what needs least of the stack.
+    const ALL: [&[&str]; 3] = [&[], &["-DWL_NO_NEAR"], &["-DWL_NO_NEAR", "-DWL_PLACES_KEPT"]];
+    let mut out = run(ALL[if spare { 2 } else { 0 }])?;
+    for more in ALL[1..].iter().filter(|_| !spare) {
+        if !out.status.success() {
+            out = run(more)?;
+        }
     }
     if !out.status.success() {
         return Err(Error::Compile(String::from_utf8_lossy(&out.stderr).chars().take(4000).collect()));
