@@ -187,8 +187,9 @@ WL_INLINE uint64_t wl_join_be(const uint8_t *p, const unsigned n) { uint64_t v =
 WL_INLINE uint64_t wl_join_le(const uint8_t *p, const unsigned n) { uint64_t v = 0; _Pragma("unroll") for (unsigned i = n; i-- > 0;) v = v << 8 | p[i]; return v; }
 #define wl_known_be(p, n) wl_join_be((p), (n))
 #define wl_known_le(p, n) wl_join_le((p), (n))
-/* Whether a place is a constant one that is there for sure, which the verifier knows, too. Where the
-   headers have constant places that is WL_SURE_OF. (With x->data clang does not see it in time.) */
+/* Whether a place is a constant one that is there for sure, which the verifier knows, too. Where
+   the headers have constant places that is WL_SURE_OF. (With x->data clang does not see it in
+   time.) */
 #define WL_SURE(x, q, n) false
 #define WL_SURE_OF(v, x, q, n) (__builtin_constant_p((q) - (v)->p) && (uint64_t)((q) - (v)->p) + (n) <= (x)->sure)
 /* Of bytes that the walk over the headers has found: the verifier has forgotten it. Functions that
@@ -294,8 +295,8 @@ typedef struct wl_view {
     (v)->top = (v)->miss = 0; \
     (v)->has = 0; \
 } while (0)
-/* The same of a frame whose headers have constant places. They lie in the view itself, so that clang
-   sees the constants early. */
+/* The same of a frame whose headers have constant places. They lie in the view itself, so that
+   clang sees the constants early. */
 typedef struct wl_near {
     const uint8_t *p;
     uint32_t n, end, top, miss;
@@ -307,8 +308,7 @@ typedef struct wl_near {
     (x)->data = (uint8_t *)(long)(x)->ctx->data; \
     (x)->end = (const uint8_t *)(long)(x)->ctx->data_end; \
     uint64_t n_ = (uint64_t)(x)->end - (uint64_t)(x)->data; \
-    WL_KEEP(n_); \
-    if (n_ > 65535) n_ = 65535; \
+    WL_KEEP(n_); /* fewer than 65,536: no program here takes frames in several pieces */ \
     (v)->p = (x)->data; \
     (v)->n = (v)->end = (uint32_t)n_; \
     (v)->top = (v)->miss = 0; \
@@ -343,7 +343,7 @@ typedef struct wl_walk {
     WL_KEEP((v)->has); (v)->p = x->data; WL_READ_AGAIN; } while (0)
 /* The end of a branch: which headers are there is asked anew. */
 #define WL_JOIN_BRANCHES(v) do { if (!x->sure) (v)->has ^= wl_unknown; } while (0)
-/* What a handler did with a frame: a fault. */
+/* A handler's fate of a frame that had a fault. */
 enum { WL_FAULTY = -1 };
 
 /* ---- edits ---- */
@@ -518,7 +518,7 @@ WL_INLINE bool wl_cut(wl_fx *x, wl_view *v, const uint32_t pos, const uint32_t n
 WL_INLINE uint64_t wl_scale(uint64_t x, uint64_t n) { return ((x >> 32) * n + ((x & 0xffffffffu) * n >> 32)) >> 32; }
 #define WL_SKETCH(map, keys, places) \
 WL_INLINE uint64_t map##_hash(const struct map##_key *k) { \
-    uint64_t h = wl_seed; \
+    uint64_t h = WL_SEED; \
     _Pragma("unroll") for (unsigned i = 0; i < (keys); i++) { h = (h ^ k->w[i]) * 0x9e3779b97f4a7c15ull; h ^= h >> 29; } \
     return wl_fmix64(h); \
 } \
@@ -628,13 +628,19 @@ int map##_find(const struct map##_key *k, struct map##_found *found) { \
 /* The kernel's ticks since its start as nanoseconds; the loader sets their length and begin, and
    what lies between this clock and that of the day. With `wl_manual` a test sets the time. */
 extern volatile const uint64_t wl_tick, wl_first_tick, wl_wall, wl_manual;
+/* The loader knows them when it compiles: so they are constants of the code. */
+#ifndef WL_TICK
+#define WL_TICK wl_tick
+#define WL_FIRST_TICK wl_first_tick
+#define WL_MANUAL wl_manual
+#endif
 struct { WL_MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY); WL_MAP_TYPE(key, uint32_t); WL_MAP_TYPE(value, uint64_t); WL_MAP_NUMBER(max_entries, 1); } wl_clock SEC(".maps");
 WL_INLINE uint64_t wl_now(void) {
-    if (wl_manual) {
+    if (WL_MANUAL) {
         const uint32_t zero = 0;
         const uint64_t *set = bpf_map_lookup_elem(&wl_clock, &zero);
         return set ? *set : 0;
     }
-    return (bpf_jiffies64() - wl_first_tick) * wl_tick;
+    return (bpf_jiffies64() - WL_FIRST_TICK) * WL_TICK;
 }
 #endif

@@ -53,8 +53,8 @@ WL_INLINE void wl_unlock(uint32_t *lock) {
     if (WL_ORDERED) *(volatile uint32_t *)lock = next;
     else (void)__sync_lock_test_and_set(lock, next);
 }
-/* The locked line of a key, and the key's hash. A line begins with its lock, which is not taken where
-   no other processor can be: nobody looks at it then, and it stays free. */
+/* The locked line of a key, and the key's hash. A line begins with its lock, which is not taken
+   where no other processor can be: nobody looks at it then, and it stays free. */
 typedef struct wl_held { void *line; uint64_t hash; } wl_held;
 /* The locked entry of an array. */
 typedef struct wl_slot { uint32_t *lock; } wl_slot;
@@ -76,6 +76,9 @@ enum { WL_HITS = 0, WL_MISSES = 1, WL_INSERTS = 2, WL_EVICTIONS = 3, WL_EXPIRED 
 enum { WL_GET = 1, WL_PUT = 2, WL_REMOVE = 3, WL_SWEEP = 4 };
 /* The hash's secret, set at the start: no sender can choose keys that share their lines. */
 extern volatile const uint64_t wl_seed;
+#ifndef WL_SEED
+#define WL_SEED wl_seed
+#endif
 
 /* A loop over the words of a long key that count. The verifier follows two rounds of it. */
 #define WL_WORDS(words, used, i, body) do { \
@@ -100,8 +103,8 @@ extern volatile const uint64_t wl_seed;
     uint64_t u_ = (used); WL_KEEP(u_); if (u_ > (words)) u_ = (words); \
     (void)bpf_probe_read_kernel((to), (uint32_t)(8 * u_), (from)); } } while (0)
 #define WL_FEW 16
-/* The first slot of a line with a mark, or a number that is none of a slot. The lowest byte that is 0
-   is found for sure, others above it may be. */
+/* The first slot of a line with a mark, or a number that is none of a slot. The lowest byte that is
+   0 is found for sure, others above it may be. */
 #define WL_MARKED(slots, line, is) ({ \
     const uint64_t marks_ = (slots) > 3 ? *(const uint32_t *)(line)->mark : *(const uint32_t *)&(line)->away >> 8; \
     const uint64_t ones_ = (slots) > 3 ? 0x01010101 : 0x010101, t_ = marks_ ^ (uint64_t)(is) * ones_; \
@@ -145,7 +148,7 @@ extern volatile const uint64_t wl_seed;
 struct map##_copy { uint64_t v[(values) > 0 ? (values) : 1]; }; \
 /* Of long keys by a function: the verifier follows it once. */ \
 WL_INLINE uint64_t map##_hash_here(const struct map##_key *k) { \
-    uint64_t h = wl_seed; \
+    uint64_t h = WL_SEED; \
     if ((keys) > WL_FEW) { \
         WL_WORDS(keys, map##_key_words(k->w), i, h = (h ^ k->w[i]) * 0x9e3779b97f4a7c15ull; h ^= h >> 29); \
     } else { _Pragma("unroll") for (unsigned i = 0; i < (keys); i++) { h = (h ^ k->w[i]) * 0x9e3779b97f4a7c15ull; h ^= h >> 29; } } \
@@ -157,8 +160,8 @@ WL_INLINE uint32_t map##_mark(uint64_t hash) { return (uint32_t)hash >> 25; } \
 WL_INLINE uint32_t map##_own(uint64_t hash) { return (uint32_t)((hash >> 32) * (lines) >> 32); } \
 WL_INLINE uint32_t map##_other(uint64_t hash, uint32_t n) { return (uint32_t)((wl_fmix64(hash + 1 + n) >> 32) * (lines) >> 32); } \
 WL_INLINE struct map##_line *map##_at(uint32_t n) { return bpf_map_lookup_elem(&map, &n); } \
-/* In its slot: the time from which on an entry is unused for too long, if it is not used again. What \
-   lies before `over` is over. */ \
+/* The time from which on an entry is unused for too long, if it is not used again. It lies in the \
+   entry's slot; one before `over` is over. */ \
 WL_INLINE uint64_t map##_stamp(uint64_t now) { return (idle) != 0 || (lru) ? now + 1 + (idle) : 1; } \
 WL_INLINE uint64_t map##_over(uint64_t now) { return (idle) != 0 ? now + 1 : 1; } \
 /* By a look at all slots. */ \

@@ -79,12 +79,12 @@ impl<'m> Gen<'m> {
         Some((common, other))
     }
 
-    /// The body of the way to the most common header stack, whose places are all constants. With the
-    /// hook's walk only.
+    /// The body of the way to the most common header stack, whose places are all constants. It is
+    /// for the hook's walk only.
     pub(crate) fn open_most(&mut self, u: UnitId, chain: &Chain<'m>) -> Option<String> {
         let steps: Steps = self.plan(u)?.steps.iter().copied().collect();
         let way = HeaderPath { from: None, at: 0, size: Size::Open, most: true };
-        Some(self.common_from(u, chain, &steps, way))
+        Some(tested_once(&self.common_from(u, chain, &steps, way)))
     }
 
     /// The code behind the last header of a path.
@@ -264,6 +264,27 @@ impl<'m> Gen<'m> {
         let any = any.join(" | ");
         text + &format!("const uint64_t any = wl_whole({any});\nif (WL_UNLIKELY(!any)) return false;\n{noted}v->has |= any;\nv->top = {};\nv->end = {};\nreturn true;\n", choose("to"), choose("end"))
     }
+}
+
+/// A way with one test of the frame's length in place of one for each header.
+fn tested_once(way: &str) -> String {
+    let (mut most, mut out) = (0u32, String::new());
+    let mut parts = way.split("v->p + ");
+    out.push_str(parts.next().unwrap_or_default());
+    for part in parts {
+        match part.split_once(" <= x->end") {
+            Some((n, rest)) if n.bytes().all(|b| b.is_ascii_digit()) => {
+                most = most.max(n.parse().unwrap_or(0));
+                out.push_str("true");
+                out.push_str(rest)
+            }
+            _ => {
+                out.push_str("v->p + ");
+                out.push_str(part)
+            }
+        }
+    }
+    format!("if (WL_UNLIKELY(!(v->p + {most} <= x->end))) return false;\n{out}")
 }
 
 fn this(i: &Inst) -> Scope {

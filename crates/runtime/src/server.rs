@@ -96,7 +96,7 @@ fn second(
     Ok(done.map(|d| d.0).unwrap_or_default())
 }
 
-/// What a core has beyond the drain limit to notice it.
+/// The time that a core has beyond the drain limit to notice it.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// The parts that run, and the results of those that have ended.
@@ -157,7 +157,10 @@ impl Running {
             }
             if told != RUN {
                 let limit = if stop.ended() { Duration::ZERO } else { options.drain_limit };
-                self.give_up(told_at.elapsed(), limit);
+                if self.give_up(told_at.elapsed(), limit) {
+                    // Nothing becomes ready any more, and no program is put into the XDP hook.
+                    options.ready = None;
+                }
             }
         }
     }
@@ -169,17 +172,17 @@ impl Running {
     }
 
     /// Leaves the threads of packets alone that do not end: a handler may run for minutes. Before
-    /// all `on start` have run there is nothing to finish.
-    fn give_up(&mut self, since: Duration, limit: Duration) {
+    /// all `on start` have run there is nothing to finish. Answers whether that is so.
+    fn give_up(&mut self, since: Duration, limit: Duration) -> bool {
         let late = |p: &packet::Running| since >= GRACE + if p.is_started() { limit } else { Duration::ZERO };
-        if let Some(p) = self.packets.take_if(|p| !p.ended() && late(p)) {
-            let started = p.is_started();
-            p.abandon();
-            match started {
-                true => self.failed = Some(Error::Program("a handler has not ended within the drain limit".into())),
-                false => log::info!("ended before `on start` had"),
-            }
+        let Some(p) = self.packets.take_if(|p| !p.ended() && late(p)) else { return false };
+        let started = p.is_started();
+        p.abandon();
+        match started {
+            true => self.failed = Some(Error::Program("a handler has not ended within the drain limit".into())),
+            false => log::info!("ended before `on start` had"),
         }
+        !started
     }
 
     fn ready(&self, doors: &Doors, view: &Arc<View>) -> Ready {

@@ -45,7 +45,7 @@ mod tests {
         let v4 = u64::from_le_bytes([0, 0, 0xff, 0xff, 10, 0, 0, 1]);
         let words = [1, 1, 3, u64::from_le_bytes(*b"abcdefgh"), 0, v4, 80];
         assert_eq!(text_of(&lines, &record(&words)), Some(b"trueabc10.0.0.1:80".to_vec()));
-        // What is cut off, or of no line, is none.
+        // A record that is cut off, or of no line, is none.
         assert_eq!(text_of(&lines, &record(&words[..6])), None);
         assert_eq!(text_of(&lines, &record(&[2, 7])), None);
         assert_eq!(text_of(&lines, &[]), None);

@@ -54,7 +54,7 @@ pub struct Object {
     /// By table: the masks of wildcard tables, and rings.
     masks: Vec<Masks>,
     rings: Vec<Option<Ring>>,
-    /// What the kernel needed to load the programs.
+    /// The time that the kernel needed to load the programs.
     took: Duration,
     /// Of lines of the log.
     lines: Option<Ring>,
@@ -78,11 +78,14 @@ impl Object {
     /// Compiles and loads programs.
     pub fn load(source: &XdpSource, settings: &Settings) -> Result<Object, Error> {
         kernel::check(source.looped)?;
-        match Object::load_compiled(source, settings, compile(source, false)?) {
+        let (tick, first) = if source.timed { kernel::ticks()? } else { (1, 0) };
+        let (seed, manual) = (kernel::random()?, u64::from(settings.manual_time));
+        let constants = [("WL_TICK", tick), ("WL_FIRST_TICK", first), ("WL_SEED", seed), ("WL_MANUAL", manual)];
+        match Object::load_compiled(source, settings, compile(source, false, &constants)?) {
             // A function has room on the stack, but not with those that it calls. Or a handler's
             // second copy is too much.
             Err(Error::Refused { why, .. }) if why.starts_with("combined stack size") || source.has_copies => {
-                Object::load_compiled(source, settings, compile(source, true)?)
+                Object::load_compiled(source, settings, compile(source, true, &constants)?)
             }
             loaded => loaded,
         }
@@ -90,24 +93,14 @@ impl Object {
 
     fn load_compiled(source: &XdpSource, settings: &Settings, bytes: Vec<u8>) -> Result<Object, Error> {
         let processors = kernel::processors();
-        let (tick, first) = if source.timed { kernel::ticks()? } else { (1, 0) };
         let mut loader = EbpfLoader::new();
         loader.map_max_entries("wl_cores", processors);
         loader.map_max_entries("wl_scratches", processors);
         for t in source.tables.iter().filter(|t| t.kind == TableKind::Exact) {
             loader.map_max_entries(&t.map, t.lines);
         }
-        let (seed, wall, manual) = (kernel::random()?, kernel::wall_offset(), u64::from(settings.manual_time));
-        let numbers = [
-            ("wl_tick", &tick),
-            ("wl_first_tick", &first),
-            ("wl_seed", &seed),
-            ("wl_wall", &wall),
-            ("wl_manual", &manual),
-        ];
-        for (name, value) in numbers {
-            loader.override_global(name, value, false);
-        }
+        let wall = kernel::wall_offset();
+        loader.override_global("wl_wall", &wall, false);
         let interfaces = source.programs.iter().filter_map(|p| Some((p.interfaces()?, p.port)));
         let interfaces: Vec<(String, &Vec<u32>)> = interfaces
             .filter_map(|(name, port)| Some((name, &settings.interfaces.iter().find(|i| i.0 == port)?.1)))
@@ -408,7 +401,7 @@ impl Object {
         Some(value)
     }
 
-    /// What the kernel needed to load the programs, and to make their maps.
+    /// The time that the kernel needed to load the programs, and to make their maps.
     pub fn took(&self) -> Duration {
         self.took
     }

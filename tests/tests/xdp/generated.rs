@@ -1,7 +1,6 @@
 //! Programs at random all load, and agree with the interpreter.
 
 use super::*;
-use wireloom_tests::whole::{app as app_of, program, Kind};
 
 /// A program of what the hook has: numbers, branches, loops, functions, a state, counters, tables,
 /// edits, ways.
@@ -272,46 +271,15 @@ app made {{
 #[test]
 fn generated_programs() {
     let folder = Folder::new("xdp-generated");
+    let (mut took, mut lines) = (Vec::new(), 0);
     for seed in wireloom_tests::programs::seeds(12) {
         let path = written(&folder, &generated(seed));
         let Some(sum) = compare(&path, &[], hostile(300)) else { return };
         assert!(sum.frames > 1000, "seed {seed}: {sum:?}");
-    }
-}
-
-/// A whole program of the generator that other tests use, with an interface in place of its first
-/// port. Those with queues are left out: here nobody takes packets from them.
-fn whole(seed: u64) -> Option<String> {
-    let text = app_of(Kind::Packets, &[program(Kind::Packets, seed, 0)]);
-    (!text.contains("queue ")).then(|| text.replacen("_in = memory(\"", "_in = nic(\"", 1))
-}
-
-/// Whole programs at random, as many as `WIRELOOM_SEEDS` says: each one that nothing keeps off the
-/// hook loads there, and agrees with the interpreter.
-#[test]
-fn whole_programs() {
-    let folder = Folder::new("xdp-whole");
-    let (mut placed_ones, mut others, mut frames, mut took) = (0, 0, 0, Vec::new());
-    for seed in wireloom_tests::programs::seeds(60) {
-        let Some(text) = whole(seed) else { continue };
-        let path = written(&folder, &text);
-        let Ok(m) = wireloom_tests::programs::checked(&path, None) else { continue };
-        let (special, all) = placed(&m, &[]);
-        let handlers: Vec<HandlerId> = all.iter().map(|h| h.0).collect();
-        if all.is_empty() || wireloom_ir::placement::together(&special, &handlers).len() < all.len() {
-            others += 1;
-            continue;
-        }
-        eprintln!("seed {seed}");
-        let Some(sum) = compare(&path, &[], hostile(100)) else { return };
-        placed_ones += 1;
-        frames += sum.frames;
         took.push(sum.took);
+        lines += sum.lines;
     }
     took.sort();
-    let most = took.get(took.len() * 99 / 100);
-    eprintln!(
-        "{placed_ones} programs in the hook, {frames} frames, {others} stay on the CPU; loaded in {most:?} (p99)"
-    );
-    assert!(placed_ones > 0 && frames > 1000);
+    let (most, n) = (took[took.len() * 99 / 100], took.len());
+    eprintln!("{n} programs, {lines} lines of the log; the kernel loads one in {most:?} (99 of 100)");
 }

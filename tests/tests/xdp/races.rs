@@ -90,8 +90,8 @@ fn counts_add_up() {
 }
 
 /// A table is changed from outside as long as packets count in it: a hundred thousand times, and a
-/// million times in a long run (`WIRELOOM_SEEDS`). No count is lost, none is torn, and each change is
-/// there as soon as it is made.
+/// million times in a long run (`WIRELOOM_SEEDS`). No count is lost, none is torn, and each change
+/// is there as soon as it is made.
 #[test]
 fn changes_under_traffic() {
     let folder = Folder::new("xdp-changes");

@@ -16,17 +16,18 @@ mod bytes;
 mod edit;
 mod frames;
 mod functions;
+mod line_parts;
 mod lines;
-mod near;
 mod parts;
 mod scratch;
+mod second_copy;
 pub mod table_kinds;
 pub mod tables;
 mod wide;
 
 pub use body_state::Target;
 pub(crate) use body_state::XdpBody;
-pub use lines::{LinePart, LINES_BYTES};
+pub use line_parts::{LinePart, LINES_BYTES};
 pub(crate) use scratch::Scratch;
 
 use crate::body::{BodyGen, Owner};
@@ -537,7 +538,7 @@ impl<'m> Gen<'m> {
         let uses = |what: &str| [&*out, &*decls, &*parts, functions].iter().any(|text| text.contains(what));
         let timed = uses("x->core->") || tables.iter().any(|t| t.stamped && uses(&format!("{}_", t.map)));
         let time = if timed { "core.now = wl_now();\n" } else { "" };
-        let wall = if uses("x->core->wall") { "core.wall = wl_manual ? core.now : core.now + wl_wall;\n" } else { "" };
+        let wall = if uses("x->core->wall") { "core.wall = WL_MANUAL ? core.now : core.now + wl_wall;\n" } else { "" };
         // A second receiving queue that has come since the start.
         let alone = match tables.iter().any(XdpTable::is_locked) {
             true => "if (WL_UNLIKELY(x->state->alone && ctx->rx_queue_index)) {\nwl_count_fault(x, WL_F_OVERLOAD, 0);\nx->state->fate[XDP_DROP]++;\nreturn XDP_DROP;\n}\n",
@@ -558,7 +559,10 @@ impl<'m> Gen<'m> {
             "WL_INLINE int {name}_on(wl_fx *x, wl_view *{first}) {{\nint fate = XDP_DROP;\nconst uint32_t mark_in = 0;\n(void)mark_in;\n(void){first};\n\
              {wrong}{decls}{out}goto done;\nlost:;\nfault:;\nfate = WL_FAULTY;\ndone:;\nreturn fate;\n}}\n\n"
         );
-        let short = near::is_short(&h.body.block) && parts.is_empty() && !moves(&[&h.body]) && near::is_plain(&on);
+        let short = second_copy::is_short(&h.body.block)
+            && parts.is_empty()
+            && !moves(&[&h.body])
+            && second_copy::is_plain(&on);
         let (copy, near) = if short { self.xdp_near(unit, (name, &first), &on) } else { None }.unwrap_or_default();
         format!(
             "{parts}{on}{copy}/* {} */\nSEC(\"xdp\") int {name}(struct xdp_md *ctx) {{\nwl_core core = {{0}};\nwl_fx fx = {{.core = &core, .ctx = ctx, .filter = {filter}}}, *x = &fx;\n\

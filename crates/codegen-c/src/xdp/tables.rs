@@ -22,8 +22,8 @@ pub const REMOVE: u64 = 3;
 /// Frees what has expired in a line.
 pub const SWEEP: u64 = 4;
 
-/// Bytes of a line before its slots: the lock, how many entries lie in other lines, and the marks of
-/// the slots. With a fourth slot there is room for more marks.
+/// Bytes of a line before its slots: the lock, the number of entries in other lines, and the marks
+/// of the slots. With a fourth slot there is room for more marks.
 pub fn head(slots: usize) -> usize {
     if slots > SLOTS {
         16

@@ -12,7 +12,7 @@ use wireloom_ir::*;
 /// Statements of a handler that is compiled twice, at most.
 const STATEMENTS: usize = 64;
 
-/// Whether a handler is short: one that is not gains little, and the verifier would follow it twice.
+/// Whether a handler is short. A longer one gains little, and the verifier would follow it twice.
 pub(super) fn is_short(block: &Block) -> bool {
     let mut n = 0;
     walk::stmts(block, &mut |_| n += 1);
