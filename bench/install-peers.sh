@@ -2,7 +2,7 @@
 # Installs what the benchmark compares with, and what it needs to run, from the distribution
 # (Debian, Ubuntu). apache2 and caddy are optional peers: give --all for them too.
 set -eu
-packages="nginx libnginx-mod-stream haproxy nutcracker memcached wrk gcc libc6-dev liburing-dev python3 iproute2 iperf3 nftables"
+packages="nginx libnginx-mod-stream haproxy nutcracker memcached postgresql pgbouncer wrk gcc libc6-dev liburing-dev python3 iproute2 iperf3 nftables"
 [ "${1:-}" = --all ] && packages="$packages apache2 caddy"
 [ "$(id -u)" = 0 ] && run= || run=sudo
 $run apt-get update

@@ -144,6 +144,98 @@ WL_ENTRY_VALUES(u32, uint32_t)
 WL_ENTRY_VALUES(u64, uint64_t)
 WL_ENTRY_VALUES(ip, wl_ip)
 WL_INLINE uint32_t wl_there(uint32_t n, uint32_t needed) { return needed < n ? needed : n; }
+/* Parts of frames go through a ring, if the process says so (`ringed` of the state): then nothing but
+   these parts is copied, and no buffer is kept. The frame itself ends here, which counts as a
+   redirection: WL_TAKEN & 7. A frame that finds no room is lost. If the process sleeps, one frame
+   goes on to its socket with nothing but `wl_bell` in it: the kernel wakes the process when it has
+   handled the frames at hand, not at each record. */
+enum { WL_TAKEN = 12, WL_LOST = 7, WL_SHORT = 128, WL_AWAKE = 1, WL_ASLEEP = 2, WL_BELL = 14 };
+volatile const uint64_t wl_bell SEC(".rodata") = 0;
+#define WL_RECORD(name, room) struct name { uint64_t note; uint32_t n, there; uint64_t entry[WL_ENTRY_WORDS]; uint8_t bytes[room]; }
+WL_RECORD(wl_short, WL_SHORT);
+WL_RECORD(wl_long, (WL_LONGEST + 63) / 64 * 64);
+/* The bytes behind the last whole word, with those before them. */
+WL_INLINE void wl_last_bytes(uint8_t *to, const uint8_t *d, const uint8_t *e, uint64_t n, const uint64_t room) {
+    uint64_t at = n - 8;
+    WL_KEEP(at);
+    if (at > room - 8) return;
+    const uint8_t *p = d + at;
+    WL_KEEP(p);
+    if (p + 8 <= e) *(uint64_t *)(to + at) = *(const uint64_t *)p;
+}
+#define WL_WORD(to, d, i) ((uint64_t *)(to))[i] = ((const uint64_t *)(d))[i]
+/* The first bytes of a frame: at least `there`, as far as they are there. */
+WL_INLINE void wl_copy_short(uint8_t *to, const struct xdp_md *ctx, uint64_t n, uint32_t there) {
+    const uint8_t *d = (const uint8_t *)(long)ctx->data, *e = (const uint8_t *)(long)ctx->data_end;
+    _Pragma("unroll") for (uint32_t at = 0; at < WL_SHORT; at += 64) {
+        if (at >= there) return;
+        if (d + at + 64 <= e) {
+            _Pragma("unroll") for (uint32_t i = at / 8; i < at / 8 + 8; i++) WL_WORD(to, d, i);
+            continue;
+        }
+        _Pragma("unroll") for (uint32_t i = at / 8; i < at / 8 + 8; i++) {
+            if (d + 8 * i + 8 > e) break;
+            WL_WORD(to, d, i);
+        }
+        wl_last_bytes(to, d, e, n, WL_SHORT);
+        return;
+    }
+}
+WL_INLINE void wl_copy_long(uint8_t *to, const struct xdp_md *ctx, uint64_t n, uint32_t there) {
+    const uint8_t *d = (const uint8_t *)(long)ctx->data, *e = (const uint8_t *)(long)ctx->data_end;
+    _Pragma("clang loop unroll(disable)") for (uint32_t i = 0; i < WL_LONGEST / 8 && 8 * i < there; i++) {
+        const uint8_t *p = d + 8 * i;
+        WL_KEEP(p);
+        if (p + 8 > e) break;
+        ((uint64_t *)to)[i] = *(const uint64_t *)p;
+    }
+    wl_last_bytes(to, d, e, n, (WL_LONGEST + 63) / 64 * 64);
+}
+#define WL_PUT(x, ring, kind, copy, n_) ({ \
+    struct kind *r_ = bpf_ringbuf_reserve(&ring, sizeof(struct kind), 0); \
+    if (r_) { \
+        r_->note = (x)->note; \
+        r_->n = (uint32_t)n_; \
+        r_->there = wl_there((uint32_t)n_, (x)->keep); \
+        _Pragma("unroll") for (unsigned w_ = 0; w_ < WL_ENTRY_WORDS; w_++) r_->entry[w_] = ((uint64_t *)(x)->entry)[w_]; \
+        copy(r_->bytes, (x)->ctx, n_, r_->there); \
+        bpf_ringbuf_submit(r_, 1); /* nobody is woken by it */ \
+    } \
+    r_ != NULL; \
+})
+/* The process looks at the ring after it has said that it sleeps, so it sees what came before. */
+#define wl_ring_bell(x, sockets, n_) ({ \
+    int rung_ = WL_TAKEN; \
+    if (*(volatile uint64_t *)&(x)->state->ringed == WL_ASLEEP) { \
+        (x)->state->ringed = WL_AWAKE; \
+        bpf_xdp_adjust_tail((x)->ctx, (int)(WL_BELL - n_)); \
+        uint64_t *d_ = (uint64_t *)(long)(x)->ctx->data; \
+        const uint32_t queue_ = (x)->ctx->rx_queue_index; \
+        if ((uint8_t *)d_ + WL_BELL <= (uint8_t *)(long)(x)->ctx->data_end && queue_ < WL_QUEUES) { \
+            *d_ = wl_bell; \
+            if (bpf_redirect_map(&sockets, (x)->instance * WL_QUEUES + queue_, XDP_DROP) == XDP_REDIRECT) rung_ = XDP_REDIRECT; \
+        } \
+    } \
+    rung_; \
+})
+#define wl_to_ring(x, sockets, ring, n_) ({ \
+    bool put_ = (x)->keep <= WL_SHORT ? WL_PUT(x, ring, wl_short, wl_copy_short, n_) : WL_PUT(x, ring, wl_long, wl_copy_long, n_); \
+    if (!put_) (x)->state->fate[WL_LOST]++; \
+    (x)->state->fate[WL_PROCESS]++; \
+    wl_ring_bell(x, sockets, n_); \
+})
+#define WL_VERDICT(fate) ((fate) == WL_TAKEN ? XDP_DROP : (fate))
+
+/* Gives a frame to the process: through the ring, or by the socket of its queue. */
+#define wl_ring_or_socket(x, sockets, ring) ({ \
+    uint64_t all_ = (uint64_t)(x)->ctx->data_end - (uint64_t)(x)->ctx->data; \
+    WL_KEEP(all_); \
+    int way_; \
+    if ((x)->state->ringed && (x)->keep && all_ <= WL_LONGEST) way_ = wl_to_ring(x, sockets, ring, all_); \
+    else way_ = wl_to_process(x, sockets); \
+    way_; \
+})
+
 /* Redirects a frame to the socket of its queue. */
 #define wl_to_process(x, sockets) ({ \
     int to_ = XDP_DROP; \

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define WL_ABI 14u
+#define WL_ABI 15u
 
 typedef struct wl_bytes { const uint8_t *p; uint32_t n; uint32_t _pad; } wl_bytes;
 
@@ -207,6 +207,14 @@ typedef struct wl_host {
     /* Copies bytes to where they stay until the task ends: task->kept. 0: there is no memory for
        them. */
     int (*keep)(struct wl_task *, wl_bytes);
+    /* Of a conversation. `to`: 0 is the client of the task's connection, n its channel n - 1, which
+     * is opened if its port has one instance. All of them answer 0, or the fault (WL_F_*) by which
+     * the message is lost. */
+    uint32_t (*tell)(struct wl_task *, uint32_t to, wl_bytes head, uint32_t tail);
+    /* Opens a channel to an instance of its port. One that is open is closed before. */
+    uint32_t (*open)(struct wl_task *, uint32_t channel, uint32_t index);
+    /* Closes a channel when its output is sent. */
+    void (*shut)(struct wl_task *, uint32_t channel);
 } wl_host;
 
 /* A connect port as handlers see it. */
@@ -307,6 +315,9 @@ typedef struct wl_program {
     /* Sets core->outcome for an answer to one of several calls, which no reply passes on alone. May
        be NULL. */
     void (*answer)(void *self, wl_core *, uint32_t proto, const wl_msg *rep);
+    /* The parameters of the next message of a conversation, packed: `down` from a server, else from
+     * the client. NULL: no unit has some. */
+    uint64_t (*context)(void *self, wl_core *, wl_conn *client, uint32_t proto, uint32_t down);
 } wl_program;
 
 /* The one symbol a compiled program exports. */

@@ -11,6 +11,11 @@
 
 #![allow(dead_code)]
 
+// The meter takes the link's parameters from the crate that has them.
+extern crate self as wireloom_ir;
+#[path = "../../crates/ir/src/link.rs"]
+pub mod link;
+
 #[path = "../../crates/runtime/src/packet"]
 pub mod packet {
     pub mod pool {

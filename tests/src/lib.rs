@@ -20,6 +20,7 @@ pub mod limits;
 pub mod memcached;
 pub mod net;
 pub mod packets;
+pub mod postgres;
 pub mod process;
 pub mod programs;
 pub mod python;

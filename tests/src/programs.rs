@@ -3,7 +3,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use wireloom_interp::differential::{Act, Mock};
+use wireloom_interp::differential::{HandlerAct, Mock};
 use wireloom_ir::{FuncBody, Module, TestKind};
 use wireloom_runtime::Program;
 use wireloom_syntax::source::OsWorld;
@@ -182,7 +182,7 @@ const MOST_STEPS: u64 = 2_000_000;
 const MOST_MEMORY: u64 = 8 << 30;
 
 /// The tests of a module that are code, by one of its programs: name, result, and actions.
-pub fn code_tests(module: &Module, program: &Program) -> Vec<(String, i32, u16, u32, Vec<Act>)> {
+pub fn code_tests(module: &Module, program: &Program) -> Vec<(String, i32, u16, u32, Vec<HandlerAct>)> {
     // Damage makes tables that no machine here has the memory for.
     if program.table().state_size.max(program.table().shared_size) > MOST_MEMORY {
         return Vec::new();

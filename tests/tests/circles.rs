@@ -31,7 +31,7 @@ struct File {
 type Files = BTreeMap<Name, File>;
 
 /// Words and signs, without comments, strings, lifetimes and inline tests.
-fn words(text: &str) -> Vec<String> {
+pub fn words(text: &str) -> Vec<String> {
     let (mut out, mut rest) = (Vec::new(), text);
     while let Some(c) = rest.chars().next() {
         let raw = |s: &str| s.starts_with("r\"") || s.starts_with("r#");

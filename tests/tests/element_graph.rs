@@ -5,7 +5,7 @@
 use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
-use wireloom_interp::frames::{hex, samples, Mutator, Pair};
+use wireloom_interp::frames::{hex, samples, FramePair, Mutator};
 use wireloom_ir::{walk, Module, StmtKind};
 use wireloom_tests::fuzz::judge::spent;
 use wireloom_tests::programs::{checked_both, compiled, interpreted, no_internal_errors};
@@ -93,7 +93,7 @@ fn sixty_four_elements_with_two_ways_out_each() {
     });
     assert!(joined > 4, "{joined} outputs are left");
     let Some(other) = compiled(&module).expect("C") else { return };
-    let mut pair = Pair::new(&module, interpreted(&graph), other, &[]).expect("both start");
+    let mut pair = FramePair::new(&module, interpreted(&graph), other, &[]).expect("both start");
     let mut maker = Mutator::new(7, samples(&[]), vec![], pair.inputs());
     for i in 0..400 {
         let f = maker.random();
@@ -158,7 +158,7 @@ fn agree(name: &str, text: &str) {
     let (graph, module) = (Arc::new(graph), Arc::new(module));
     for meaning in [&module, &graph] {
         let Some(other) = compiled(&module).expect("C") else { return };
-        let mut pair = Pair::new(&module, interpreted(meaning), other, &[]).expect("both start");
+        let mut pair = FramePair::new(&module, interpreted(meaning), other, &[]).expect("both start");
         let mut maker = Mutator::new(11, samples(&[]), vec![], pair.inputs());
         for i in 0..300 {
             let f = maker.random();

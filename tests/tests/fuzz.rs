@@ -23,6 +23,8 @@ const MESSAGES: &[&str] = &[
     "std.memcached.UdpResponse",
     "std.syslog.Message",
     "std.statsd.Message",
+    "std.postgres.Front",
+    "std.postgres.Back",
 ];
 
 /// With the sanitizers, which see more in code that is not optimised: once without random changes,
@@ -164,7 +166,7 @@ fn waiting(kept: u32, kind: u32) -> String {
 #[test]
 fn tables_and_queues_are_compared() {
     use std::sync::Arc;
-    use wireloom_interp::frames::{FrameIn, Pair, Summary};
+    use wireloom_interp::frames::{FrameIn, FramePair, FrameSummary};
     let folder = std::env::temp_dir().join(format!("wireloom-fuzz-waiting-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder");
     let module = |kept, kind| {
@@ -172,9 +174,12 @@ fn tables_and_queues_are_compared() {
         std::fs::write(&file, waiting(kept, kind)).expect("the folder is writable");
         Arc::new(wireloom_tests::programs::module_of(&file, None))
     };
-    let run = |a: &Arc<wireloom_ir::Module>, b: &Arc<wireloom_ir::Module>, frames: u8| -> Result<Summary, String> {
+    let run = |a: &Arc<wireloom_ir::Module>,
+               b: &Arc<wireloom_ir::Module>,
+               frames: u8|
+     -> Result<FrameSummary, String> {
         let mut pair =
-            Pair::new(a, wireloom_tests::programs::interpreted(a), wireloom_tests::programs::interpreted(b), &[])?;
+            FramePair::new(a, wireloom_tests::programs::interpreted(a), wireloom_tests::programs::interpreted(b), &[])?;
         for n in 0..frames {
             pair.frame(&FrameIn {
                 port: 0,

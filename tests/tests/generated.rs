@@ -4,7 +4,7 @@
 //! module, so that the C compiler runs a few times only.
 
 use std::fmt::Write;
-use wireloom_interp::differential::{Act, Mock};
+use wireloom_interp::differential::{HandlerAct, Mock};
 use wireloom_interp::generate::Rng;
 use wireloom_ir::{Module, TestKind};
 use wireloom_runtime::abi::WL_T_DONE;
@@ -254,7 +254,7 @@ impl Make {
     }
 }
 
-fn outcomes(module: &Module, program: &Program) -> Vec<(String, i32, u16, u32, Vec<Act>)> {
+fn outcomes(module: &Module, program: &Program) -> Vec<(String, i32, u16, u32, Vec<HandlerAct>)> {
     // SAFETY: the program lives as long as the process.
     let mut mock = unsafe { Mock::new(program.table(), module, &[]) };
     let handlers = module.tests.iter().filter_map(|t| match &t.kind {

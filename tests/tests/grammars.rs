@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use wireloom_interp::differential::{contexts, Act, Mock, Pair, Summary};
+use wireloom_interp::differential::{contexts, HandlerAct, Mock, Pair, Summary};
 use wireloom_interp::generate::Generator;
 use wireloom_interp::grammar::Grammar;
 use wireloom_ir::{Module, On, UnitId};
@@ -104,7 +104,7 @@ fn accepted(make: &mut Maker, refused: &mut BTreeMap<&'static str, usize>) -> Ve
 }
 
 /// The actions of a unit's handler for a message, by each of both.
-fn handled(t: &Twins, mocks: &mut [Mock], unit: UnitId, message: &[u8]) -> Vec<Vec<Act>> {
+fn handled(t: &Twins, mocks: &mut [Mock], unit: UnitId, message: &[u8]) -> Vec<Vec<HandlerAct>> {
     let of =
         |on: &On| matches!(on, On::Message { protocol, .. } if t.module.protocols[protocol.index()].request == unit);
     let Some(handler) = t.module.handlers.iter().position(|h| of(&h.on)) else { return Vec::new() };

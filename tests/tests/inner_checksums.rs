@@ -3,7 +3,7 @@
 //! Interpreter and compiled code write the same bytes.
 
 use std::sync::Arc;
-use wireloom_interp::frames::{hex, FrameIn, Pair};
+use wireloom_interp::frames::{hex, FrameIn, FramePair};
 use wireloom_tests::folder::Folder;
 use wireloom_tests::programs::{checked_both, compiled, interpreted, no_internal_errors};
 
@@ -72,7 +72,7 @@ fn a_wrong_checksum_stays_wrong() {
     let (graph, module) = checked_both(&path, None).expect("it is sound");
     let (graph, module) = (Arc::new(graph), Arc::new(module));
     let Some(other) = compiled(&module).expect("C") else { return };
-    let mut pair = Pair::new(&module, interpreted(&graph), other, &[]).expect("both start");
+    let mut pair = FramePair::new(&module, interpreted(&graph), other, &[]).expect("both start");
     for wrong in [0, 1, 0x1234] {
         for inside in [summed(6, tcp(), 16, wrong), summed(17, udp(4000, 53, b"name"), 6, wrong)] {
             let vxlan = [&[8, 0, 0, 0, 0, 0, 7, 0][..], &ether(&inside)].concat();

@@ -421,7 +421,6 @@ fn mistakes_are_told() {
         (&bound[..], "port `wire`: "),
         (&[&bound[2..], &["--bind", "wire=pcap:@/in.pcap", "--link", "batch=0"]].concat(), "--link batch=0"),
         (&[&bound[2..], &["--bind", "wire=pcap:@/in.pcap", "--nic-cores", "1000"]].concat(), "there is no CPU"),
-        (&[&bound[2..], &["--bind", "wire=pcap:@/in.pcap", "--place", "xdp"]].concat(), "leave out `--place xdp`"),
     ] {
         let out = run(&text, args);
         assert!(out.code == Some(1) && out.text.contains(said), "{args:?}: {:?} {}", out.code, out.text);

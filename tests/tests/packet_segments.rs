@@ -4,7 +4,7 @@
 
 use std::process::Command;
 use std::sync::Arc;
-use wireloom_interp::frames::{hex, samples, Mutator, Pair};
+use wireloom_interp::frames::{hex, samples, FramePair, Mutator};
 use wireloom_tests::admin::eventually;
 use wireloom_tests::captures::{read, sport, traffic, udp, write, Frames, Runs, EPOCH, MS};
 use wireloom_tests::folder::Folder;
@@ -438,7 +438,7 @@ fn compiled_and_interpreted_agree() {
     let (graph, module) = checked_both(&path, None).expect("it is sound");
     let (graph, module) = (Arc::new(graph), Arc::new(module));
     let Some(other) = compiled(&module).expect("C") else { return };
-    let mut pair = Pair::new(&module, interpreted(&graph), other, &[]).expect("both start");
+    let mut pair = FramePair::new(&module, interpreted(&graph), other, &[]).expect("both start");
     let mut maker = Mutator::new(11, samples(&[]), vec![], pair.inputs());
     for i in 0..400 {
         let f = maker.random();

@@ -13,6 +13,8 @@ mod packet_live;
 mod packet_mistakes;
 mod packet_nic;
 mod packet_odds;
+mod packet_offload;
+mod packet_processors;
 mod packet_segments;
 mod packet_sharing;
 mod packet_state;

@@ -24,6 +24,7 @@ mod rebuild;
 mod renamed;
 mod std_units;
 mod text;
+mod type_names;
 mod until_end;
 mod whole_programs;
 mod whole_rules;

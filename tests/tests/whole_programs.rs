@@ -4,8 +4,8 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use wireloom_interp::differential::{Answer, Mock};
-use wireloom_interp::frames::{hex, samples, Mutator, Pair};
+use wireloom_interp::differential::{Mock, MockAnswer};
+use wireloom_interp::frames::{hex, samples, FramePair, Mutator};
 use wireloom_interp::generate::Rng;
 use wireloom_ir::{Module, On};
 use wireloom_runtime::abi::{WL_F_LOST, WL_F_TIMEOUT};
@@ -59,7 +59,7 @@ fn accepted(kind: Kind, seed: u64, path: &PathBuf) -> (Vec<Parts>, usize) {
 /// The interpreter runs the graph of elements as it was lowered.
 fn packets((graph, m): &Both, seed: u64, programs: usize) -> Result<u64, String> {
     let Some(other) = compiled(m)? else { return Ok(0) };
-    let mut pair = Pair::new(m, interpreted(graph), other, &[])?;
+    let mut pair = FramePair::new(m, interpreted(graph), other, &[])?;
     let mut maker = Mutator::new(seed, samples(&[]), vec![], pair.inputs());
     for i in 0..EACH * programs {
         let f = maker.random();
@@ -97,9 +97,9 @@ fn services(m: &Arc<Module>, seed: u64, programs: usize) -> Result<u64, String> 
         let (op, data, said) = (word(16), word(16), word(40));
         let request = [&op[..], b" ", rng.below(300).to_string().as_bytes(), b" ", &data[..], b"\n"].concat();
         let answers = [
-            Answer::Bytes([&said[..], b"\n"].concat()),
-            Answer::Bytes(b"second\n".to_vec()),
-            Answer::Fault(if rng.chance(50) { WL_F_LOST } else { WL_F_TIMEOUT }),
+            MockAnswer::Bytes([&said[..], b"\n"].concat()),
+            MockAnswer::Bytes(b"second\n".to_vec()),
+            MockAnswer::Fault(if rng.chance(50) { WL_F_LOST } else { WL_F_TIMEOUT }),
         ];
         let answers = &answers[..1 + rng.below(3) as usize];
         now += rng.below(4_000_000_000);

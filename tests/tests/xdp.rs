@@ -4,6 +4,7 @@
 
 mod apps;
 mod bytes;
+mod card;
 mod edits;
 mod generated;
 mod kinds;

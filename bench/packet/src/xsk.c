@@ -3,8 +3,9 @@
  *     the other, untouched: one queue, copy mode, batches of 64; it sleeps in poll() when idle.
  * xsk drop IF: an XDP program that drops all (the far end, which must not load the forwarder's
  * core). xsk send IF PCAP RATE SECONDS BURST: sends the frames of a capture, in bursts, RATE a
- * second. Each prints "ok" when it is ready and runs until it is killed. System calls only, no
- * library. */
+ * second. xsk live IF SIZE RATE SECONDS BURST: the same with UDP frames of a size that come as a
+ * card's do: in pages, each line of memory written anew by another CPU. Each prints "ok" when it is
+ * ready and runs until it is killed. System calls only, no library. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/bpf.h>
@@ -66,6 +67,73 @@ static void redirect(uint32_t interface, int socket) {
         {.code = BPF_JMP | BPF_EXIT},
     };
     attach(load(code, 6), interface);
+}
+
+/* A program that a test run executes: each frame gets another source port and new bytes in each of
+ * its lines, and leaves through the interface. Each `burst` frames wait for their time. `burst` is a
+ * power of two. */
+static int pacer(uint32_t interface, uint32_t size, uint64_t gap, uint32_t burst) {
+    /* How many frames have come, and when the next burst is due. */
+    union bpf_attr m = {.map_type = BPF_MAP_TYPE_ARRAY, .key_size = 4, .value_size = 16, .max_entries = 1};
+    int map = bpf(BPF_MAP_CREATE, &m);
+    need(map >= 0, "map");
+    /* The kernel follows at most 8,192 branches, so a look takes some time. */
+    enum { LOOKS = 8000, CLOCKS = 4, MOST = 256 };
+    struct bpf_insn code[MOST];
+    uint32_t n = 0;
+#define I(op, dst, src, o, im) code[n++] = (struct bpf_insn){.code = (op), .dst_reg = (dst), .src_reg = (src), .off = (int16_t)(o), .imm = (int32_t)(im)}
+    I(BPF_LDX | BPF_MEM | BPF_W, 7, 1, 0, 0);          /* r7, r8: begin and end of the frame */
+    I(BPF_LDX | BPF_MEM | BPF_W, 8, 1, 4, 0);
+    I(BPF_ST | BPF_MEM | BPF_W, 10, 0, -4, 0);
+    I(BPF_ALU64 | BPF_MOV | BPF_X, 2, 10, 0, 0);
+    I(BPF_ALU64 | BPF_ADD | BPF_K, 2, 0, 0, -4);
+    I(BPF_LD | BPF_DW | BPF_IMM, 1, BPF_PSEUDO_MAP_FD, 0, map);
+    I(0, 0, 0, 0, 0);
+    I(BPF_JMP | BPF_CALL, 0, 0, 0, BPF_FUNC_map_lookup_elem);
+    I(BPF_JMP | BPF_JNE | BPF_K, 0, 0, 1, 0);
+    I(BPF_JMP | BPF_EXIT, 0, 0, 0, 0);
+    I(BPF_ALU64 | BPF_MOV | BPF_X, 9, 0, 0, 0);        /* r9: the map's value */
+    I(BPF_LDX | BPF_MEM | BPF_DW, 6, 9, 0, 0);         /* r6: the frame's number */
+    I(BPF_ALU64 | BPF_MOV | BPF_X, 1, 6, 0, 0);
+    I(BPF_ALU64 | BPF_ADD | BPF_K, 1, 0, 0, 1);
+    I(BPF_STX | BPF_MEM | BPF_DW, 9, 1, 0, 0);
+    I(BPF_ALU64 | BPF_MOV | BPF_X, 1, 6, 0, 0);
+    I(BPF_ALU64 | BPF_AND | BPF_K, 1, 0, 0, burst - 1);
+    const uint32_t paced = n;
+    I(BPF_JMP | BPF_JNE | BPF_K, 1, 0, 0, 0);          /* not the first of a burst: write */
+    I(BPF_STX | BPF_MEM | BPF_DW, 10, 6, -16, 0);
+    I(BPF_ALU64 | BPF_MOV | BPF_K, 6, 0, 0, LOOKS);
+    for (uint32_t i = 0; i < CLOCKS; i++) I(BPF_JMP | BPF_CALL, 0, 0, 0, BPF_FUNC_ktime_get_ns);
+    I(BPF_LDX | BPF_MEM | BPF_DW, 1, 9, 8, 0);
+    I(BPF_JMP | BPF_JGE | BPF_X, 0, 1, 2, 0);          /* due */
+    I(BPF_ALU64 | BPF_SUB | BPF_K, 6, 0, 0, 1);
+    I(BPF_JMP | BPF_JNE | BPF_K, 6, 0, -4 - CLOCKS, 0);  /* look again */
+    /* One that is late by more than a burst does not catch up. */
+    I(BPF_ALU64 | BPF_MOV | BPF_X, 2, 0, 0, 0);
+    I(BPF_ALU64 | BPF_SUB | BPF_X, 2, 1, 0, 0);
+    I(BPF_JMP | BPF_JLT | BPF_K, 2, 0, 1, gap);
+    I(BPF_ALU64 | BPF_MOV | BPF_X, 1, 0, 0, 0);
+    I(BPF_ALU64 | BPF_ADD | BPF_K, 1, 0, 0, gap);
+    I(BPF_STX | BPF_MEM | BPF_DW, 9, 1, 8, 0);
+    I(BPF_LDX | BPF_MEM | BPF_DW, 6, 10, -16, 0);
+    code[paced].off = (int16_t)(n - paced - 1);
+    for (uint32_t at = 56; at + 8 <= size; at += 64) {
+        I(BPF_ALU64 | BPF_MOV | BPF_X, 1, 7, 0, 0);
+        I(BPF_ALU64 | BPF_ADD | BPF_K, 1, 0, 0, at + 8);
+        I(BPF_JMP | BPF_JGT | BPF_X, 1, 8, 1, 0);
+        I(BPF_STX | BPF_MEM | BPF_DW, 7, 6, at, 0);
+    }
+    I(BPF_ALU64 | BPF_AND | BPF_K, 6, 0, 0, 1023);
+    I(BPF_ALU64 | BPF_MOV | BPF_X, 1, 7, 0, 0);
+    I(BPF_ALU64 | BPF_ADD | BPF_K, 1, 0, 0, 36);
+    I(BPF_JMP | BPF_JGT | BPF_X, 1, 8, 1, 0);
+    I(BPF_STX | BPF_MEM | BPF_H, 7, 6, 34, 0);
+    I(BPF_ALU64 | BPF_MOV | BPF_K, 1, 0, 0, interface);
+    I(BPF_ALU64 | BPF_MOV | BPF_K, 2, 0, 0, 0);
+    I(BPF_JMP | BPF_CALL, 0, 0, 0, BPF_FUNC_redirect);
+    I(BPF_JMP | BPF_EXIT, 0, 0, 0, 0);
+#undef I
+    return load(code, n);
 }
 
 /* ---- sockets ---- */
@@ -176,12 +244,30 @@ static void generate(uint32_t interface, const char *file, double rate, double s
     printf("%lu\n", (unsigned long)sent);
 }
 
+static void generate_live(uint32_t interface, uint32_t size, double rate, double seconds, uint32_t burst) {
+    static uint8_t frame[2048] = {2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0, 0x45, 0, 0, 0, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 1, 0, 1, 0, 0, 0, 53};
+    if (size < 60 || size > sizeof frame || burst & (burst - 1)) { fprintf(stderr, "size or burst\n"); exit(2); }
+    const uint32_t ip = size - 14, udp = size - 34;
+    (frame[16] = (uint8_t)(ip >> 8), frame[17] = (uint8_t)ip, frame[38] = (uint8_t)(udp >> 8), frame[39] = (uint8_t)udp);
+    uint32_t sum = 0;
+    for (uint32_t i = 14; i < 34; i += 2) sum += (uint32_t)frame[i] << 8 | frame[i + 1];
+    sum = (sum & 0xffff) + (sum >> 16);
+    sum = ~((sum & 0xffff) + (sum >> 16));
+    (frame[24] = (uint8_t)(sum >> 8), frame[25] = (uint8_t)sum);
+    int program = pacer(interface, size, (uint64_t)(burst * 1e9 / rate), burst);
+    puts("ok");
+    fflush(stdout);
+    union bpf_attr a = {.test = {.prog_fd = (uint32_t)program, .data_in = (uint64_t)(uintptr_t)frame, .data_size_in = size, .repeat = (uint32_t)(rate * seconds), .flags = BPF_F_TEST_XDP_LIVE_FRAMES, .batch_size = burst}};
+    need(bpf(BPF_PROG_TEST_RUN, &a) >= 0 || errno == EINTR, "test run");
+}
+
 int main(int argc, char **argv) {
     const char *what = argc > 2 ? argv[1] : "";
     uint32_t first = argc > 2 ? if_nametoindex(argv[2]) : 0, second = argc > 3 ? if_nametoindex(argv[3]) : 0;
     if (!strcmp(what, "forward") && first && second) forward(first, second);
     else if (!strcmp(what, "drop") && first) { drop_all(first); puts("ok"); fflush(stdout); for (;;) pause(); }
     else if (!strcmp(what, "send") && first && argc == 7) generate(first, argv[3], atof(argv[4]), atof(argv[5]), (uint32_t)atoi(argv[6]));
-    else { fprintf(stderr, "usage: xsk forward IN OUT | drop IF | send IF PCAP RATE SECONDS BURST\n"); return 2; }
+    else if (!strcmp(what, "live") && first && argc == 7) generate_live(first, (uint32_t)atoi(argv[3]), atof(argv[4]), atof(argv[5]), (uint32_t)atoi(argv[6]));
+    else { fprintf(stderr, "usage: xsk forward IN OUT | drop IF | send IF PCAP RATE SECONDS BURST | live IF SIZE RATE SECONDS BURST\n"); return 2; }
     return 0;
 }

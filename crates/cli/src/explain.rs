@@ -44,9 +44,11 @@ pub fn explain(args: Explain) -> Outcome {
             run::bound(&descs, &args.set, packet::Options { bind, ..packet::Options::default() })?
         }
     };
-    let link = packet::nic::Link::of(&args.link)?;
-    let report = |m: &wireloom_ir::Module| wireloom_ir::explain::report(m) + &packet::nic::explained(&m.desc(), &link);
-    let reports: Vec<String> = apps.iter().map(report).collect();
+    let link = |m: &wireloom_ir::Module| packet::nic::Link::of(&m.link, &args.link);
+    let report = |m: &wireloom_ir::Module| -> Result<String, String> {
+        Ok(wireloom_ir::explain::report(m) + &packet::nic::explained(&m.desc(), &link(m)?))
+    };
+    let reports: Vec<String> = apps.iter().map(report).collect::<Result<_, _>>()?;
     print!("{}{}", reports.join("\n"), wireloom_ir::explain::clusters(&apps, &bound));
     Ok(())
 }

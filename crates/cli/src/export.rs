@@ -10,7 +10,7 @@ use crate::{Failure, Outcome};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use wireloom_codegen_c::{emit, find_compiler, CSource, Options, Scratch, HEADERS};
+use wireloom_codegen_c::{emit, find_compiler, CSource, Options, PrivateFolder, HEADERS};
 use wireloom_ir::desc::{ParamType, ParamValue, ResultType};
 use wireloom_ir::{Builtin, ExprKind, Module, On, Param, Signal};
 
@@ -276,7 +276,7 @@ impl<'m> Library<'m> {
     /// Compiles the program and the functions, and puts them into an archive.
     fn archive(&self, module: &Module, folder: &Path, portable: bool) -> Result<PathBuf, String> {
         let source = emit(module, &Options::default());
-        let scratch = Scratch::new().map_err(|e| format!("cannot make a temporary folder: {e}"))?;
+        let scratch = PrivateFolder::new().map_err(|e| format!("cannot make a temporary folder: {e}"))?;
         let work = scratch.path();
         let made = self.made_in(work, &source, portable);
         let archive = folder.join(format!("lib{}.a", self.name));

@@ -13,7 +13,7 @@ use crate::{fuzz_frames, load, sanitize, Failure, Outcome};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
-use wireloom_codegen_c::Scratch;
+use wireloom_codegen_c::PrivateFolder;
 use wireloom_interp::differential::{contexts, Pair, Summary};
 use wireloom_ir::{suggestions, Module, UnitId};
 use wireloom_syntax::World;
@@ -34,7 +34,7 @@ pub fn fuzz(args: Fuzz) -> Outcome {
 
 fn outer(args: Fuzz) -> Outcome {
     let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(1, |d| d.as_nanos() as u64);
-    let scratch = Scratch::new().map_err(|e| Failure::Said(format!("cannot make a temporary folder: {e}")))?;
+    let scratch = PrivateFolder::new().map_err(|e| Failure::Said(format!("cannot make a temporary folder: {e}")))?;
     let note = scratch.path().join("seed");
     std::env::set_var(NOTE, &note);
     let extra = if args.seed.is_some() { Vec::new() } else { vec![format!("--seed={time}")] };

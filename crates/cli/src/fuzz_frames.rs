@@ -12,7 +12,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
-use wireloom_interp::frames::{hex, samples, FrameIn, Mutator, Pair};
+use wireloom_interp::frames::{hex, samples, FrameIn, FramePair, Mutator};
 use wireloom_ir::desc::PortKind;
 use wireloom_runtime::packet::Frames;
 use wireloom_runtime::params;
@@ -35,7 +35,7 @@ pub fn inner(args: &Fuzz, note: Option<&Path>, limit: &Limit) -> Outcome {
     let seed = args.seed.unwrap_or(1);
     let failed = |e: String| Failure::Said(format!("{e}\nrepeat with --seed {seed}"));
     eprintln!("wireloom: fuzzing {} for {}: {whom}, seed {seed}", module.app, limit.shown());
-    let mut pair = Pair::new(&module, reference.program, made.program, &sets).map_err(failed)?;
+    let mut pair = FramePair::new(&module, reference.program, made.program, &sets).map_err(failed)?;
     let addresses: Vec<[u8; 4]> = sets
         .iter()
         .flat_map(|(_, v)| v.split(','))
@@ -52,7 +52,7 @@ pub fn inner(args: &Fuzz, note: Option<&Path>, limit: &Limit) -> Outcome {
         return Err(Failure::Said(format!("app `{}` handles no frames", module.app)));
     }
     let mut maker = Mutator::new(seed, corpus, addresses, inputs);
-    let mut run = Run { pair: &mut pair, note: note.map(File::create).transpose()?, seed };
+    let mut run = FuzzRun { pair: &mut pair, note: note.map(File::create).transpose()?, seed };
     for (bytes, wire) in maker.systematic().into_iter().take_while(|_| limit.goes_on()) {
         let frame = maker.place(bytes, wire);
         run.one(&frame).map_err(failed)?;
@@ -69,14 +69,14 @@ pub fn inner(args: &Fuzz, note: Option<&Path>, limit: &Limit) -> Outcome {
     Ok(())
 }
 
-struct Run<'a, 'm> {
-    pair: &'a mut Pair<'m>,
+struct FuzzRun<'a, 'm> {
+    pair: &'a mut FramePair<'m>,
     /// The outer process reports this if the inner one crashes.
     note: Option<File>,
     seed: u64,
 }
 
-impl Run<'_, '_> {
+impl FuzzRun<'_, '_> {
     fn one(&mut self, f: &FrameIn) -> Result<(), String> {
         if let Some(note) = &self.note {
             // The frame's length first: a longer one may have been noted before.

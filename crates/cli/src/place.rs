@@ -18,7 +18,8 @@ use wireloom_ir::desc::{Desc, FrameEngine, HandlerOn, ParamValue, PortKind};
 use wireloom_ir::ops::Device;
 use wireloom_ir::placement::{self, obstacles, specialise, Obstacle};
 use wireloom_ir::{HandlerId, Module, On, PortId, Span, TableId, TableKind};
-use wireloom_runtime::packet::{Gives, Hooked};
+use wireloom_runtime::packet::nic::Role;
+use wireloom_runtime::packet::{hook_ring, Gives, Hooked};
 use wireloom_runtime::{params, Outside, Program};
 use wireloom_xdp::{Mode, Object, Settings, Verdict};
 
@@ -275,14 +276,14 @@ fn interfaces(m: &Module, port: PortId, names: &[String], bind: &[(String, Strin
 }
 
 /// An app and the settings of its run.
-struct Run<'a> {
+struct AppRun<'a> {
     m: &'a Module,
     ports: params::Settings,
     bind: Vec<(String, String)>,
     mode: XdpMode,
 }
 
-impl Run<'_> {
+impl AppRun<'_> {
     fn interfaces(&self, port: PortId) -> Result<Vec<String>, String> {
         match self.ports.ports.get(port.index()) {
             Some(p) => interfaces(self.m, port, &p.names, &self.bind),
@@ -311,7 +312,12 @@ impl Run<'_> {
         let asked = |h: HandlerId| self.m.handlers[h.index()].device == Device::Xdp;
         let mut parts = Vec::new();
         let outside = |p: PortId| !self.m.ports[p.index()].kind.is_inside();
-        for (handler, port) in handlers(special).filter(|h| outside(h.1) && (every || asked(h.0))) {
+        let on_nic = |h: HandlerId| {
+            let segment = self.m.handlers[h.index()].segment;
+            segment.is_some_and(|s| self.m.segments[s.index()].device == Device::Nic)
+        };
+        let all = handlers(special).filter(|h| outside(h.1) && !on_nic(h.0));
+        for (handler, port) in all.filter(|h| every || asked(h.0)) {
             match self.interfaces(port) {
                 Ok(interfaces) => parts.push(Part { handler, port, interfaces, filter: false }),
                 Err(other) => {
@@ -388,6 +394,19 @@ impl Run<'_> {
         let mut all = Vec::new();
         for (n, part) in parts.iter().enumerate().filter(|(n, _)| source.programs[*n].gives) {
             let sockets = Arc::new(object.sockets(n)?);
+            let ring = object.ring(n)?.map(|(map, bytes)| {
+                let (reader, counts) = (object.reader(), object.reader());
+                // The rings of all programs count together.
+                let first = all.is_empty();
+                hook_ring::RingSource {
+                    map: Arc::new(map),
+                    bytes,
+                    words: usize::from(words.unwrap_or(0)),
+                    lost: Arc::new(move || if first { counts.lost() } else { 0 }),
+                    bell: reader.bell(),
+                    awake: Arc::new(move |awake| reader.is_awake(awake)),
+                }
+            });
             all.extend((0..part.interfaces.len()).map(|instance| Hooked {
                 port: part.port.index(),
                 instance,
@@ -396,6 +415,7 @@ impl Run<'_> {
                 queues: QUEUES,
                 gives,
                 copied: self.mode == XdpMode::Generic,
+                ring: ring.clone(),
             }));
         }
         Ok(all)
@@ -405,13 +425,9 @@ impl Run<'_> {
 /// Loads the programs of all handlers that can run in the hook; the others are named.
 pub fn place(modules: &[Module], sets: &[Vec<(String, String)>], args: &mut args::Run) -> Result<Placed, Failure> {
     let asked = |m: &Module| m.handlers.iter().any(|h| h.device == Device::Xdp);
-    if args.place.is_none() && !modules.iter().any(asked) {
+    // The hook belongs to the process of the CPU, not to that of a NIC.
+    if Role::is_second() || args.place.is_none() && !modules.iter().any(asked) {
         return Ok(Placed::default());
-    }
-    if modules.iter().flat_map(|m| &m.segments).any(|s| s.device == Device::Nic) {
-        return Err(Failure::Said(
-            "an app with segments on a NIC has no handlers in XDP: leave out `--place xdp`".into(),
-        ));
     }
     let ([m], [sets]) = (modules, sets) else {
         return Err(Failure::Said(
@@ -420,7 +436,7 @@ pub fn place(modules: &[Module], sets: &[Vec<(String, String)>], args: &mut args
     };
     let mut special = with_values(m, sets)?;
     let (bind, ports) = (serve::frames(&args.serve)?.bind, params::resolve(&m.desc(), sets)?);
-    let run = Run { m, ports, bind, mode: args.xdp_mode };
+    let run = AppRun { m, ports, bind, mode: args.xdp_mode };
     run.bind(&mut special);
     let choice = run.choose(&special, args.place.is_some())?;
     let parts = run.filters(&mut special, choice);
@@ -513,6 +529,10 @@ impl Placed {
                     natively &= attach(&mut locked(&object), n, name, mode) == Mode::Native
                 }
             }
+            // Behind the driver, and of jumbo frames, some are too long for a ring, and would come in
+            // another order.
+            let short = |name: &String| wireloom_runtime::packet::mtu(name) <= 1500;
+            locked(&object).set_ringed(natively && interfaces.iter().flatten().all(short));
             let mut all = interfaces.into_iter().flatten();
             let only = all.next().filter(|_| all.next().is_none() && natively);
             let only = only.filter(|name| wireloom_xdp::receiving_queues(name) == 1);

@@ -180,7 +180,7 @@ fn simulate(
     let frames = desc.has_frames();
     let app = App::new(program.clone(), desc, &sets).map_err(|e| e.to_string())?;
     if frames {
-        return frames::Play::new(module, app)?.all(steps);
+        return frames::FramePlay::new(module, app)?.all(steps);
     }
     let mut play = Play::new(module, app)?;
     steps.iter().try_for_each(|(span, step)| play.step(step).map_err(|e| format!("{}: {e}", place(module, span))))
@@ -190,7 +190,7 @@ fn simulate(
 fn both(module: &Module, packets: Arc<App>, services: Arc<App>, steps: &[(Span, SimStep)]) -> Result<(), String> {
     let mut services = Play::new(module, services)?;
     let sim = PacketSim::from(packets.clone(), services.sim.now()).map_err(|e| e.to_string())?;
-    let mut packets = frames::Play::of(module, packets, sim);
+    let mut packets = frames::FramePlay::of(module, packets, sim);
     services.sim.beside(&packets.sim);
     let of_frames = |at: &SimPort| matches!(module.ports[at.port.index()].kind, PortKind::Frames { .. });
     for (span, step) in steps {
@@ -354,9 +354,12 @@ impl<'m> Play<'m> {
         let name = self.name(at);
         self.sim.settle();
         let peer = if self.is_backend(at) {
-            self.sim
-                .backend(&name, at.conn as usize)
-                .ok_or_else(|| format!("the program has no connection to {name}[{}]", at.conn))?
+            let own = at.conn >= SimPort::OWN;
+            let made = if own { self.sim.any_backend(&name) } else { self.sim.backend(&name, at.conn as usize) };
+            made.ok_or_else(|| match own {
+                true => format!("the program has no such connection to {name}"),
+                false => format!("the program has no connection to {name}[{}]", at.conn),
+            })?
         } else {
             self.sim.client(&name).ok_or_else(|| format!("{name} does not accept"))?
         };

@@ -49,11 +49,11 @@ pub(crate) struct Folder {
 
 /// A new folder in the temporary one, of this user alone. It goes when it is dropped, or when the
 /// process is killed. Other users cannot know its name and put their files or links there.
-pub struct Scratch(Folder);
+pub struct PrivateFolder(Folder);
 
-impl Scratch {
-    pub fn new() -> io::Result<Scratch> {
-        Folder::passing().map(Scratch)
+impl PrivateFolder {
+    pub fn new() -> io::Result<PrivateFolder> {
+        Folder::passing().map(PrivateFolder)
     }
 
     pub fn path(&self) -> &Path {

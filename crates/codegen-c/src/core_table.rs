@@ -5,7 +5,7 @@ use crate::body::BodyGen;
 use crate::gen::Gen;
 use crate::names::{self, mangle};
 use crate::parser::line;
-use wireloom_ir::packed_keys::{is_core_table, packed, short, Form};
+use wireloom_ir::packed_keys::{is_core_table, packed, short, AddressForm};
 use wireloom_ir::*;
 
 /// A tick is 2 to this power ns: about a millisecond. It is more if entries live for more than half
@@ -125,7 +125,7 @@ impl<'m> Gen<'m> {
         let c = self.cty(ty);
         let name = format!("pack_{}", mangle(&c));
         if self.first(&name) {
-            let text = self.pack_all(ty, Form::Whole);
+            let text = self.pack_all(ty, AddressForm::Whole);
             self.helpers.push_str(&format!("WL_INLINE void {name}(uint64_t *k, {c} v) {{\n{text}}}\n"));
         }
         name
@@ -137,11 +137,11 @@ impl<'m> Gen<'m> {
         let c = self.cty(ty);
         let name = format!("flow_key_{}", mangle(&c));
         if self.first(&name) {
-            let whole = self.pack_all(ty, Form::Whole);
+            let whole = self.pack_all(ty, AddressForm::Whole);
             let text = match short(self.m, ty) {
                 None => format!("{whole}return 0;\n"),
                 Some(_) => {
-                    let (mut tests, short) = (Vec::new(), self.pack_all(ty, Form::Short));
+                    let (mut tests, short) = (Vec::new(), self.pack_all(ty, AddressForm::Short));
                     self.addresses(ty, "v", &mut tests);
                     format!("if (WL_LIKELY({})) {{\n{short}return 0;\n}}\n{whole}return 1;\n", tests.join(" && "))
                 }
@@ -172,7 +172,7 @@ impl<'m> Gen<'m> {
         }
     }
 
-    fn pack_all(&mut self, ty: TyId, form: Form) -> String {
+    fn pack_all(&mut self, ty: TyId, form: AddressForm) -> String {
         let mut text = String::new();
         let words = self.pack(ty, "v", 0, form, &mut text).div_ceil(8);
         let (zero, store): (String, String) =
@@ -183,7 +183,7 @@ impl<'m> Gen<'m> {
     /// Appends the statements that pack a value at an offset; returns its size. Words are put
     /// together in registers, because a load of a whole word would have to wait for stores of its
     /// pieces.
-    fn pack(&mut self, ty: TyId, v: &str, at: u64, form: Form, text: &mut String) -> u64 {
+    fn pack(&mut self, ty: TyId, v: &str, at: u64, form: AddressForm, text: &mut String) -> u64 {
         let n = packed(self.m, ty).unwrap_or(0);
         let mut put = |value: String, at: u64, bytes: u64| {
             let (word, bit) = (at / 8, at % 8 * 8);
@@ -207,10 +207,10 @@ impl<'m> Gen<'m> {
             Ty::Option(t) => {
                 put(format!("(uint64_t){v}.has"), at, 1);
                 text.push_str(&format!("if ({v}.has) {{\n"));
-                self.pack(t, &format!("{v}.v"), at + 1, Form::Whole, text);
+                self.pack(t, &format!("{v}.v"), at + 1, AddressForm::Whole, text);
                 text.push_str("}\n");
             }
-            Ty::Ip if form == Form::Short => {
+            Ty::Ip if form == AddressForm::Short => {
                 put(format!("(uint64_t)wl_le32({v}.b + 12)"), at, 4);
                 return 4;
             }
@@ -239,7 +239,7 @@ impl<'m> Gen<'m> {
         let c = self.cty(ty);
         let name = format!("unpack_{}", mangle(&c));
         if self.first(&name) {
-            let text = self.unpack_all(ty, Form::Whole);
+            let text = self.unpack_all(ty, AddressForm::Whole);
             self.helpers.push_str(&format!("static inline {c} {name}(const uint64_t *k) {{\n{text}}}\n"));
         }
         name
@@ -251,9 +251,9 @@ impl<'m> Gen<'m> {
         let c = self.cty(ty);
         let name = format!("flow_unkey_{}", mangle(&c));
         if self.first(&name) {
-            let whole = self.unpack_all(ty, Form::Whole);
+            let whole = self.unpack_all(ty, AddressForm::Whole);
             let short = match short(self.m, ty) {
-                Some(_) => format!("if (!part) {{\n{}}}\n", self.unpack_all(ty, Form::Short)),
+                Some(_) => format!("if (!part) {{\n{}}}\n", self.unpack_all(ty, AddressForm::Short)),
                 None => String::new(),
             };
             self.helpers.push_str(&format!(
@@ -263,13 +263,13 @@ impl<'m> Gen<'m> {
         name
     }
 
-    fn unpack_all(&mut self, ty: TyId, form: Form) -> String {
+    fn unpack_all(&mut self, ty: TyId, form: AddressForm) -> String {
         let (c, mut text) = (self.cty(ty), String::new());
         self.unpack(ty, "v", 0, form, &mut text);
         format!("const uint8_t *b = (const uint8_t *)k;\n{c} v;\nmemset(&v, 0, sizeof v);\n(void)b;\n{text}return v;\n")
     }
 
-    fn unpack(&mut self, ty: TyId, v: &str, at: u64, form: Form, text: &mut String) -> u64 {
+    fn unpack(&mut self, ty: TyId, v: &str, at: u64, form: AddressForm, text: &mut String) -> u64 {
         let n = packed(self.m, ty).unwrap_or(0);
         match self.m.ty(ty).clone() {
             Ty::Record(_) | Ty::Tuple(_) => {
@@ -281,9 +281,9 @@ impl<'m> Gen<'m> {
             }
             Ty::Option(t) => {
                 text.push_str(&format!("{v}.has = b[{at}] != 0;\n"));
-                self.unpack(t, &format!("{v}.v"), at + 1, Form::Whole, text);
+                self.unpack(t, &format!("{v}.v"), at + 1, AddressForm::Whole, text);
             }
-            Ty::Ip if form == Form::Short => {
+            Ty::Ip if form == AddressForm::Short => {
                 text.push_str(&format!("{v}.b[10] = {v}.b[11] = 255;\nmemcpy({v}.b + 12, b + {at}, 4);\n"));
                 return 4;
             }

@@ -17,7 +17,7 @@ use crate::parse_packet::{layer_scope, Miss};
 use crate::scope::{Inst, Scope};
 use wireloom_ir::header_bits::{options, value, zero_bits, Bits};
 use wireloom_ir::parse_graph::{least, Chain, Next};
-use wireloom_ir::passes::packet_fast_path::Steps;
+use wireloom_ir::passes::packet_fast_path::HeaderSteps;
 use wireloom_ir::plans::{FastPath, HeaderStack, Stage};
 use wireloom_ir::*;
 
@@ -70,7 +70,7 @@ impl<'m> Gen<'m> {
 
     /// The bodies of `NAME_fast` and of `NAME_most`, if that is another.
     pub(crate) fn open_common(&mut self, u: UnitId, chain: &Chain<'m>) -> Option<(String, Option<String>)> {
-        let steps: Steps = self.plan(u)?.steps.iter().copied().collect();
+        let steps: HeaderSteps = self.plan(u)?.steps.iter().copied().collect();
         let mut body =
             |most| self.common_from(u, chain, &steps, HeaderPath { from: None, at: 0, size: Size::Open, most });
         let (common, most) = (body(false), body(true));
@@ -88,7 +88,7 @@ impl<'m> Gen<'m> {
     }
 
     /// The code behind the last header of a path.
-    fn common_from(&mut self, u: UnitId, chain: &Chain<'m>, steps: &Steps, way: HeaderPath) -> String {
+    fn common_from(&mut self, u: UnitId, chain: &Chain<'m>, steps: &HeaderSteps, way: HeaderPath) -> String {
         let (layers, k) = (self.all_layers(u), way.from.map(|f| f.0));
         let list: Vec<_> = chain.get(&k).into_iter().flatten().collect();
         let graph = self.graph(u);

@@ -7,7 +7,7 @@ use crate::frame_facts::Offset;
 use crate::gen::Gen;
 use crate::names;
 use crate::parser::line;
-use crate::payload::View;
+use crate::payload::PayloadView;
 use crate::scope::Scope;
 use wireloom_ir::frame::{field_size, fixed_offset, is_refused, leads_to};
 use wireloom_ir::placement::fixed_parts;
@@ -71,7 +71,7 @@ impl<'m> BodyGen<'_, 'm> {
                     Some(n) => (format!("{v}->to[{n}]"), format!("{v}->lim[{n}]")),
                     None => (format!("{v}->top"), format!("{v}->end")),
                 };
-                self.payload(&View { v, headers, layers, pos, end }, body, *keep, *place);
+                self.payload(&PayloadView { v, headers, layers, pos, end }, body, *keep, *place);
             }
             FrameAct::Send { port, index, mark, state, last } => {
                 let text = self.expr(index);

@@ -15,7 +15,7 @@ impl<'m> BodyGen<'_, 'm> {
     /// Whether a message local is the one that started the handler.
     fn is_request(&self, l: LocalId) -> bool {
         match self.owner {
-            Owner::Handler { on: On::Message { .. } } => l.0 == 0,
+            Owner::Handler { on: On::Message { .. } | On::Channel(_) } => l.0 == 0,
             Owner::Protocol { msg } => l.0 == msg,
             Owner::Handler { .. } | Owner::Frame | Owner::Func { .. } => false,
         }
@@ -221,6 +221,19 @@ impl<'m> BodyGen<'_, 'm> {
         line!(self, "{{ uint32_t i_ = (uint32_t)({text});");
         self.check(index.may_fault());
         line!(self, "x->core->host->send(t, {}, i_, {head}, {tail}); }}", port.0);
+    }
+
+    pub fn tell(&mut self, to: Peer, msg: &'m Outgoing, place: PlaceId) {
+        self.build(msg);
+        let (head, tail) = self.parts(msg);
+        line!(self, "{{ const uint32_t lost_ = x->core->host->tell(t, {}, {head}, {tail});", to.number());
+        self.unless_lost(place);
+    }
+
+    /// Ends the handler with the fault by which a host's function has failed, and the block around.
+    pub fn unless_lost(&mut self, place: PlaceId) {
+        let leave = self.leave_fault();
+        line!(self, "if (WL_UNLIKELY(lost_)) {{ wl_fail(x, (uint16_t)lost_, {}); {leave} }} }}", place.0);
     }
 
     /// Whether it may be added in one go with what is before and behind it: not so large that their

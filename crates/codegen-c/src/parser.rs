@@ -57,7 +57,7 @@ impl<'g, 'm> Parser<'g, 'm> {
         let streams = g.m.unit(message).streams;
         let phase = Phase::Head;
         let depends = |kind: &FieldKind| matches!(kind, FieldKind::Align { .. } | FieldKind::Recover { .. });
-        let passes = |kind: &FieldKind| matches!(kind, FieldKind::Pass { how: Pass::When(_) });
+        let passes = |kind: &FieldKind| matches!(kind, FieldKind::Pass { how: PassRule::When(_) });
         Parser {
             counts: streams && grammar::tail::has(g.m, message, &depends),
             passes: grammar::tail::has(g.m, message, &passes),
@@ -516,15 +516,15 @@ impl<'g, 'm> Parser<'g, 'm> {
 
     /// From here on bytes of the tail are passed on or not. Where that changes the runtime is told,
     /// between two bytes, when those before are accepted.
-    fn pass(&mut self, inst: &Inst, how: &Pass) {
+    fn pass(&mut self, inst: &Inst, how: &PassRule) {
         match how {
-            Pass::As { endless, .. } => {
+            PassRule::As { endless, .. } => {
                 if *endless {
                     line!(self, "v->p.flags |= WL_M_ENDS;")
                 }
             }
-            Pass::When(_) if self.phase == Phase::Head => {}
-            Pass::When(e) => {
+            PassRule::When(_) if self.phase == Phase::Head => {}
+            PassRule::When(e) => {
                 let s = self.scope(inst);
                 let text = self.expr(&s, e);
                 let label = self.reserve();

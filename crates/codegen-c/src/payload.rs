@@ -11,7 +11,7 @@ use wireloom_ir::passes::payload_in_place::{parts, uncast};
 use wireloom_ir::*;
 
 /// A frame's view and the payload in it, as C expressions.
-pub(crate) struct View {
+pub(crate) struct PayloadView {
     pub v: String,
     pub headers: String,
     pub layers: usize,
@@ -37,7 +37,7 @@ impl<'m> Layout<'m> {
 }
 
 impl<'m> BodyGen<'_, 'm> {
-    pub fn payload(&mut self, to: &View, body: &'m Block, keep: Option<u32>, place: PlaceId) {
+    pub fn payload(&mut self, to: &PayloadView, body: &'m Block, keep: Option<u32>, place: PlaceId) {
         match keep.and_then(|keep| Layout::of(body, keep)) {
             Some(l) => self.lay(to, &l, place),
             None => {
@@ -49,8 +49,8 @@ impl<'m> BodyGen<'_, 'm> {
         }
     }
 
-    fn replace(&mut self, to: &View, bytes: &str, place: PlaceId) {
-        let View { v, headers, layers, pos, end } = to;
+    fn replace(&mut self, to: &PayloadView, bytes: &str, place: PlaceId) {
+        let PayloadView { v, headers, layers, pos, end } = to;
         let leave = self.leave_fault();
         line!(self, "if (WL_UNLIKELY(!wl_view_payload({v}, {headers}, {layers}, {pos}, {end}, {bytes}))) {{ wl_fail(x, WL_F_OVERLOAD, {}); {leave} }}", place.0);
     }
@@ -65,8 +65,8 @@ impl<'m> BodyGen<'_, 'm> {
     }
 
     #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-    fn lay(&mut self, to: &View, l: &Layout, place: PlaceId) {
-        let View { v, headers, layers, pos, end } = to;
+    fn lay(&mut self, to: &PayloadView, l: &Layout, place: PlaceId) {
+        let PayloadView { v, headers, layers, pos, end } = to;
         let (cipher, args) = match &*l.core.kind {
             ExprKind::Builtin(b, args) if b.is_cipher() => (Some(*b), args.as_slice()),
             _ => (None, std::slice::from_ref(l.core)),

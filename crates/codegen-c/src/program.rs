@@ -320,8 +320,13 @@ impl<'m> Gen<'m> {
             }
         };
         match h.on {
-            On::Message { .. } => first(0, "t->req", &mut b),
-            On::Opened(_) | On::Greeting(_) | On::Probe(_) | On::Closed(_) => {
+            On::Message { .. } | On::Channel(_) => first(0, "t->req", &mut b),
+            On::Opened(_)
+            | On::Greeting(_)
+            | On::Probe(_)
+            | On::Closed(_)
+            | On::ChannelOpened(_)
+            | On::ChannelClosed(_) => {
                 first(0, "t->conn ? t->conn->instance : 0", &mut b)
             }
             On::Fault => {
@@ -620,6 +625,7 @@ impl<'m> Gen<'m> {
                 frames.iter().flatten().map(|f| format!("{f} {}; ", f.replace("frame_", "f"))).collect();
             self.code.push_str(&format!("union frames {{ {members}}};\n"));
         }
+        let contexts = self.contexts();
         let mut init = String::new();
         for (i, s) in m.states.iter().enumerate() {
             let Some(e) = &s.init else { continue };
@@ -660,18 +666,39 @@ impl<'m> Gen<'m> {
              switch (proto) {{\n{notes}default: break;\n}}\n}}\n\n\
              static void answer(void *self, wl_core *core, uint32_t proto, const wl_msg *rep) {{\n(void)self; (void)rep;\n{fx}\
              switch (proto) {{\n{answers}default: break;\n}}\n}}\n\n\
+             static uint64_t context(void *self, wl_core *core, wl_conn *conn, uint32_t proto, uint32_t down) {{\n(void)self;\n{fx}x->conn = conn;\n\
+             switch (proto << 1 | down) {{\n{contexts}default: return 0;\n}}\n}}\n\n\
              static void init_core(void *self, wl_core *core) {{\n(void)self;\n{fx}{init}}}\n\n\
              static void init_shared(void *self, void *shared, const wl_param *param) {{\n(void)self; (void)shared; (void)param;\n{shared_init}}}\n\n\
              static const wl_unit unit_table[] = {{\n{units}{}}};\n\n\
              static const wl_program program = {{\n.abi = WL_ABI, .units = {}, .handlers = {}, .frame_size = {frame},\n\
              .state_size = sizeof(app_state), .shared_size = {shared_size}, .session_size = {session}, {tmp_size}\n.unit = unit_table, .init_shared = init_shared, \
-             .init_core = init_core, .run = run, .fault_reply = fault_reply, .interim = interim, .note = note, .answer = answer,\n}};\n\n\
+             .init_core = init_core, .run = run, .fault_reply = fault_reply, .interim = interim, .note = note, .answer = answer, .context = context,\n}};\n\n\
              __attribute__((visibility(\"default\"))) const wl_program *wireloom_program(void) {{ return &program; }}\n",
             if m.units.is_empty() { "{sizeof(wl_parser), 0, 0, wl_nested_parse, wl_nested_tail},\n" } else { "" },
             m.units.len(),
             m.handlers.len(),
         );
         self.code.push_str(&apart(&[], &text));
+    }
+
+    /// The parameters of the messages of conversations, by their sessions.
+    fn contexts(&mut self) -> String {
+        let m = self.m;
+        let mut text = String::new();
+        for (i, p) in m.protocols.iter().enumerate().filter(|(_, p)| p.sharing == desc::Sharing::Session) {
+            let sides = [(Some(p.request), &p.request_args), (p.response, &p.response_args)];
+            for (down, (unit, args)) in sides.into_iter().enumerate() {
+                let Some(unit) = unit.filter(|_| !args.is_empty()) else { continue };
+                let mut bits = String::from("0");
+                for (p, a) in m.unit(unit).params.iter().zip(args) {
+                    let value = self.expr(&Scope::default(), a);
+                    bits.push_str(&format!(" | ((uint64_t)({value}) & UINT64_C({:#x})) << {}", p.mask(), p.shift));
+                }
+                text.push_str(&format!("case {}: return {bits};\n", i << 1 | down));
+            }
+        }
+        text
     }
 
     /// The units that are messages: of protocols, merges and `parse` in tests.

@@ -9,10 +9,10 @@
 mod mock;
 mod view;
 
-pub use mock::{Act, Answer, Mock};
+pub use mock::{HandlerAct, Mock, MockAnswer};
 
 use crate::generate::{Generator, Rng};
-use view::{feed, parser, pass_run, view, View};
+use view::{feed, parser, pass_run, view, ComparedView};
 use wireloom_ir::*;
 use wireloom_runtime::abi::*;
 
@@ -172,7 +172,7 @@ impl<'a> Stream<'a> {
         }
     }
 
-    fn tail(&mut self, mut v: View, head: u32) -> Event {
+    fn tail(&mut self, mut v: ComparedView, head: u32) -> Event {
         let (mut at, mut omitted) = (self.start + head as usize, 0);
         for turn in 0.. {
             let (from, omit) = (at, parser(&v).flags & WL_M_OMIT);
@@ -400,8 +400,7 @@ pub unsafe fn compare_module(
         }
     }
     for (n, h) in m.handlers.iter().enumerate().filter(|_| m.params.is_empty()) {
-        if let On::Message { protocol, .. } = h.on {
-            let request = m.protocols[protocol.index()].request;
+        if let Some((_, request)) = m.message_of(h.on) {
             // SAFETY: by contract.
             unsafe { compare_handler(m, both, (n as u32, request), seed, rounds) }
                 .map_err(|e| format!("handler {}: {e}", h.name))?;
@@ -433,10 +432,10 @@ unsafe fn compare_handler(
         let Some(message) = made.message(request, &grammar.args(request, 0)) else { continue };
         let mut answer = || {
             if faults && rng.chance(20) || responses.is_empty() {
-                return Some(Answer::Fault(WL_F_LOST));
+                return Some(MockAnswer::Fault(WL_F_LOST));
             }
             let unit = responses[rng.below(responses.len() as u64) as usize];
-            made.message(unit, &grammar.args(unit, WL_CTX_RESPONSE)).map(Answer::Bytes)
+            made.message(unit, &grammar.args(unit, WL_CTX_RESPONSE)).map(MockAnswer::Bytes)
         };
         let Some(answers) = (0..3).map(|_| answer()).collect::<Option<Vec<_>>>() else { continue };
         let [x, y] = [&mut a, &mut b].map(|mock| mock.run_message(handler, &message, &answers));

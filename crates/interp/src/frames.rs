@@ -117,7 +117,7 @@ impl Runner {
 }
 
 /// Two programs of one module.
-pub struct Pair<'a> {
+pub struct FramePair<'a> {
     module: &'a Module,
     a: Runner,
     b: Runner,
@@ -126,12 +126,12 @@ pub struct Pair<'a> {
     /// Handler, period, when it is due.
     every: Vec<(u32, u64, u64)>,
     now: u64,
-    pub sum: Summary,
+    pub sum: FrameSummary,
 }
 
 /// The outcome of the frames, so that a test can check that they reached the program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Summary {
+pub struct FrameSummary {
     pub frames: u64,
     pub sent: u64,
     pub faults: u64,
@@ -141,9 +141,9 @@ pub struct Summary {
     pub waiting: u64,
 }
 
-impl<'a> Pair<'a> {
+impl<'a> FramePair<'a> {
     /// `a` is the reference.
-    pub fn new(module: &'a Module, a: Program, b: Program, sets: &[(String, String)]) -> Result<Pair<'a>, String> {
+    pub fn new(module: &'a Module, a: Program, b: Program, sets: &[(String, String)]) -> Result<FramePair<'a>, String> {
         let make = |p: Program| {
             App::new(p, module.desc(), sets).map_err(|e| e.to_string()).and_then(|app| Runner::new(app, 42))
         };
@@ -159,7 +159,7 @@ impl<'a> Pair<'a> {
             }
         }
         let every = a.core.every.iter().map(|(h, p)| (*h, *p, u64::MAX)).collect();
-        let mut pair = Pair { module, a, b, header_places, every, now: 0, sum: Summary::default() };
+        let mut pair = FramePair { module, a, b, header_places, every, now: 0, sum: FrameSummary::default() };
         pair.set_time(1_700_000_000_000_000_000);
         pair.every.iter_mut().for_each(|e| e.2 = pair.now + e.1);
         for h in pair.a.core.start.clone() {

@@ -15,6 +15,9 @@ macro_rules! host_table {
             crypto: Some(wireloom_runtime::crypto::entry),
             pause: Some(wireloom_runtime::core::stacks::run_on),
             keep: Some(keep),
+            tell: Some(tell),
+            open: Some(open),
+            shut: Some(shut),
         }
     };
 }

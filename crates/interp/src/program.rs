@@ -158,6 +158,7 @@ pub fn program_beside(module: Arc<Module>, outside: Vec<Option<Arc<dyn OutsideTa
         cancel: Some(cancel),
         note: Some(note),
         answer: Some(answer),
+        context: Some(context),
     };
     InterpProgram { table, _units: units, inner }
 }
@@ -506,9 +507,18 @@ fn first_locals(inner: &Inner, task: &wl_task) -> Vec<Value> {
         }
     };
     match h.on {
-        On::Message { protocol, .. } => set(0, Value::Msg(MsgRef::Request(m.protocols[protocol.index()].request))),
+        On::Message { .. } | On::Channel(_) => {
+            if let Some((_, unit)) = m.message_of(h.on) {
+                set(0, Value::Msg(MsgRef::Request(unit)))
+            }
+        }
         On::Frame { unit, .. } | On::Check { unit, .. } => set(0, Value::Msg(MsgRef::Frame(unit))),
-        On::Opened(_) | On::Greeting(_) | On::Probe(_) | On::Closed(_) => {
+        On::Opened(_)
+        | On::Greeting(_)
+        | On::Probe(_)
+        | On::Closed(_)
+        | On::ChannelOpened(_)
+        | On::ChannelClosed(_) => {
             // SAFETY: null or the connection of the task.
             let instance = unsafe { task.conn.as_ref() }.map_or(0, |c| c.instance);
             set(0, Value::Int(instance as u128));
@@ -587,6 +597,33 @@ unsafe extern "C" fn note(this: *mut c_void, core: *mut wl_core, proto: u32, req
             let given = protocol.and_then(|p| Some((p.on_log.as_ref()?, p.request)));
             let (Some(given), Some(Some(code))) = (given, inner.on_log.get(proto as usize)) else { return };
             about(inner, core, given, code, request)
+        }
+    })
+}
+
+unsafe extern "C" fn context(
+    this: *mut c_void,
+    core: *mut wl_core,
+    conn: *mut wl_conn,
+    proto: u32,
+    down: u32,
+) -> u64 {
+    guarded(0, || {
+        // SAFETY: as for run; `conn` is the client's.
+        unsafe {
+            let inner = inner(this);
+            let m = &inner.grammar.module;
+            let Some(p) = m.protocols.get(proto as usize) else { return 0 };
+            let (unit, args) = match (down != 0, p.response) {
+                (true, Some(unit)) => (unit, &p.response_args),
+                _ => (p.request, &p.request_args),
+            };
+            let mut task = wl_task { core, conn, ..wl_task::default() };
+            let act = activation(inner, core, &mut task);
+            match Env::handler(&act).all(args) {
+                Ok(values) => crate::grammar::pack(&m.unit(unit).params, &values) & !WL_CTX_RESPONSE,
+                Err(_) => 0,
+            }
         }
     })
 }

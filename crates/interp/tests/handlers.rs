@@ -1,7 +1,7 @@
 //! Handlers: the interpreter's results, and that compiled C has the same.
 mod common;
 use common::*;
-use wireloom_interp::differential::{compare_module, Act, Answer, Mock};
+use wireloom_interp::differential::{compare_module, HandlerAct, Mock, MockAnswer};
 use wireloom_interp::generate::{Generator, Rng};
 use wireloom_interp::stop::Stop;
 use wireloom_ir::{text, TableId, UnitId};
@@ -25,9 +25,9 @@ fn forwards_with_edits() {
     let program = interpreted(&m);
     // SAFETY: the table lives as long as the mock.
     let mut mock = unsafe { Mock::new(program.table(), program.module(), &[]) };
-    let answers = [Answer::Bytes(line("yes", b"hello"))];
+    let answers = [MockAnswer::Bytes(line("yes", b"hello"))];
     let acts = mock.run_message(FORWARD, &line("xyz", b"ab"), &answers);
-    let [Act::Call { port: 1, bytes, timeout: 50_000_000, .. }, Act::Reply { bytes: back, flags: 0 }, Act::Done] =
+    let [HandlerAct::Call { port: 1, bytes, timeout: 50_000_000, .. }, HandlerAct::Reply { bytes: back, flags: 0 }, HandlerAct::Done] =
         &acts[..]
     else {
         panic!("{acts:?}")
@@ -35,12 +35,12 @@ fn forwards_with_edits() {
     assert_eq!((shown(bytes), shown(back)), (shown(&line("XYZ", b"ab")), shown(&line("yesyes", b"hello"))));
     // Not begun with x: as it came. Its size is known now, and the session has seen two requests.
     let acts = mock.run_message(FORWARD, &line("abc", b"123"), &answers);
-    assert!(matches!(&acts[0], Act::Call { bytes, .. } if *bytes == line("abc", b"123")), "{acts:?}");
-    let acts = mock.run_message(FORWARD, &line("abc", b"1"), &[Answer::Fault(8)]);
-    let [_, Act::Reply { bytes, flags: 1 }, Act::Done] = &acts[..] else { panic!("{acts:?}") };
+    assert!(matches!(&acts[0], HandlerAct::Call { bytes, .. } if *bytes == line("abc", b"123")), "{acts:?}");
+    let acts = mock.run_message(FORWARD, &line("abc", b"1"), &[MockAnswer::Fault(8)]);
+    let [_, HandlerAct::Reply { bytes, flags: 1 }, HandlerAct::Done] = &acts[..] else { panic!("{acts:?}") };
     assert_eq!(shown(bytes), "sorry 3 11 3\\r\\n\\r\\n");
     let acts = mock.run_message(FORWARD, &line("abc", &[b'y'; 5001]), &answers);
-    let [Act::Fault { kind: 32, place: 1 }, Act::FaultReply { bytes, flags: 0 }] = &acts[..] else {
+    let [HandlerAct::Fault { kind: 32, place: 1 }, HandlerAct::FaultReply { bytes, flags: 0 }] = &acts[..] else {
         panic!("{acts:?}")
     };
     assert_eq!(shown(bytes), "ERROR 032 with request\\r\\n");
@@ -53,14 +53,17 @@ fn joins_all_answers() {
     let program = interpreted(&m);
     // SAFETY: the table lives as long as the mock.
     let mut mock = unsafe { Mock::new(program.table(), program.module(), &[]) };
-    let answers =
-        [Answer::Bytes(line("a", b"one")), Answer::Bytes(line("b", b"")), Answer::Bytes(line("c", &[b'z'; 5000]))];
+    let answers = [
+        MockAnswer::Bytes(line("a", b"one")),
+        MockAnswer::Bytes(line("b", b"")),
+        MockAnswer::Bytes(line("c", &[b'z'; 5000])),
+    ];
     let acts = mock.run_message(JOIN, &line("k", b"q"), &answers);
     let want = line("k", &[b"one".as_slice(), &[b'z'; 5000]].concat());
     assert_eq!(acts.len(), 5, "{acts:?}");
-    assert_eq!(acts[3], Act::Reply { bytes: want, flags: 0 });
-    let acts = mock.run_message(JOIN, &line("k", b"q"), &[answers[0].clone(), Answer::Fault(10)]);
-    assert!(matches!(&acts[3..], [Act::Fault { kind: 8, place: 1 }, Act::FaultReply { .. }]), "{acts:?}");
+    assert_eq!(acts[3], HandlerAct::Reply { bytes: want, flags: 0 });
+    let acts = mock.run_message(JOIN, &line("k", b"q"), &[answers[0].clone(), MockAnswer::Fault(10)]);
+    assert!(matches!(&acts[3..], [HandlerAct::Fault { kind: 8, place: 1 }, HandlerAct::FaultReply { .. }]), "{acts:?}");
     no_internal_errors();
 }
 
@@ -81,17 +84,17 @@ fn as_compiled() {
         a.set_now(now);
         b.set_now(now);
         let Some(request) = made.message(LINE, &[]) else { continue };
-        let answers: Vec<Answer> = (0..3)
+        let answers: Vec<MockAnswer> = (0..3)
             .map(|_| match (rng.below(4), made.message(LINE, &[])) {
-                (1.., Some(m)) => Answer::Bytes(m),
-                _ => Answer::Fault(8 + rng.below(4) as u32),
+                (1.., Some(m)) => MockAnswer::Bytes(m),
+                _ => MockAnswer::Fault(8 + rng.below(4) as u32),
             })
             .collect();
         for handler in [FORWARD, JOIN] {
             let (x, y) = (a.run_message(handler, &request, &answers), b.run_message(handler, &request, &answers));
             assert_eq!(x, y, "round {round}, handler {handler}, request {}", shown(&request));
             assert_eq!(a.table_stats(TableId(0)), b.table_stats(TableId(0)), "round {round}");
-            replies += x.iter().filter(|a| matches!(a, Act::Reply { .. })).count();
+            replies += x.iter().filter(|a| matches!(a, HandlerAct::Reply { .. })).count();
         }
     }
     assert!(replies > 300, "{replies}");
@@ -122,16 +125,16 @@ fn handlers_as_compiled() {
     // SAFETY: both tables live as long as the mocks.
     let (mut a, mut b) =
         unsafe { (Mock::new(program.table(), program.module(), &[]), Mock::new(c, program.module(), &[])) };
-    let good = vec![Answer::Bytes(b"\x07hello\n".to_vec()); 3];
+    let good = vec![MockAnswer::Bytes(b"\x07hello\n".to_vec()); 3];
     let mut done = 0;
     for round in 0..200 {
         let Some(request) = made.message(UnitId(1), &[]) else { continue };
         for handler in 0..m.handlers.len() as u32 {
             // The first handler asks for the status of its answer.
-            let answers = if handler == 0 && round % 2 == 1 { vec![Answer::Fault(9)] } else { good.clone() };
+            let answers = if handler == 0 && round % 2 == 1 { vec![MockAnswer::Fault(9)] } else { good.clone() };
             let (x, y) = (a.run_message(handler, &request, &answers), b.run_message(handler, &request, &answers));
             assert_eq!(x, y, "round {round}, handler {handler}, request {}", shown(&request));
-            done += usize::from(matches!(x.last(), Some(Act::Done)));
+            done += usize::from(matches!(x.last(), Some(HandlerAct::Done)));
         }
     }
     assert!(done > 300, "{done}");
@@ -154,12 +157,12 @@ fn calculates_as_compiled() {
             request = line(["0", "184467440737095516159", "18446744073709551615", "007"][round / 3 % 4], b"x, A ,b");
         }
         let (x, y) = (a.run_message(0, &request, &[]), b.run_message(0, &request, &[]));
-        let show = |acts: &[Act]| match acts {
-            [Act::Reply { bytes, .. }, ..] => shown(bytes),
+        let show = |acts: &[HandlerAct]| match acts {
+            [HandlerAct::Reply { bytes, .. }, ..] => shown(bytes),
             other => format!("{other:?}"),
         };
         assert!(
-            matches!(x[..], [Act::Reply { .. }, Act::Done]),
+            matches!(x[..], [HandlerAct::Reply { .. }, HandlerAct::Done]),
             "{} {:?}",
             show(&x),
             wireloom_interp::internal_errors()
@@ -183,21 +186,23 @@ fn http_proxy_as_compiled() {
         b"HTTP/1.1 200\r\nTransfer-Encoding: chunked\r\nconnection: x\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
         b"HTTP/1.1 204\r\n\r\n",
     );
-    let acts = a.run_message(0, chunked, &[Answer::Bytes(other.to_vec())]);
-    let [Act::Call { bytes, .. }, Act::Reply { bytes: back, .. }, Act::Done] = &acts[..] else { panic!("{acts:?}") };
+    let acts = a.run_message(0, chunked, &[MockAnswer::Bytes(other.to_vec())]);
+    let [HandlerAct::Call { bytes, .. }, HandlerAct::Reply { bytes: back, .. }, HandlerAct::Done] = &acts[..] else {
+        panic!("{acts:?}")
+    };
     let want = "HTTP/1.1 200\r\nTransfer-Encoding: chunked\r\nvia: us\r\n\r\n3\r\nabc\r\n0\r\n\r\n";
     assert_eq!((shown(bytes), shown(back)), (shown(want.as_bytes()), shown(other)));
-    b.run_message(0, chunked, &[Answer::Bytes(other.to_vec())]);
+    b.run_message(0, chunked, &[MockAnswer::Bytes(other.to_vec())]);
     let no = [wireloom_interp::value::Value::Bool(false)];
     let mut replies = 0;
     for round in 0..150 {
         let (Some(request), Some(answer)) = (made.message(unit, &no), made.message(unit, &no)) else {
             continue;
         };
-        let answers = [Answer::Bytes(answer)];
+        let answers = [MockAnswer::Bytes(answer)];
         let (x, y) = (a.run_message(0, &request, &answers), b.run_message(0, &request, &answers));
         assert_eq!(x, y, "round {round}, request {}", shown(&request));
-        replies += x.iter().filter(|a| matches!(a, Act::Reply { .. })).count();
+        replies += x.iter().filter(|a| matches!(a, HandlerAct::Reply { .. })).count();
     }
     assert!(replies > 50, "{replies}");
     no_internal_errors();

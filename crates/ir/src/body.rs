@@ -159,6 +159,20 @@ pub enum StmtKind {
     },
     /// Closes the task's connection when its output is sent.
     Close,
+    /// A message to a member of the task's conversation.
+    Tell {
+        to: Peer,
+        msg: Outgoing,
+        place: PlaceId,
+    },
+    /// Opens a channel of the task's conversation to an instance of its port.
+    OpenChannel {
+        channel: ChannelId,
+        index: Expr,
+        place: PlaceId,
+    },
+    /// Closes it when its output is sent.
+    CloseChannel(ChannelId),
     Log(Vec<Expr>),
     /// Adds to the message being built (only inside an [`Outgoing`] or [`Edit`]).
     Emit(Emit),
@@ -275,6 +289,23 @@ pub enum StmtKind {
         act: QueueAct,
         dst: LocalId,
     },
+}
+
+/// A member of a conversation, as a handler of it sees them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Peer {
+    Client,
+    Channel(ChannelId),
+}
+
+impl Peer {
+    /// Its number in the C ABI (`wl_host.tell`).
+    pub fn number(self) -> u32 {
+        match self {
+            Peer::Client => 0,
+            Peer::Channel(c) => c.0 + 1,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

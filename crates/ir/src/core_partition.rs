@@ -16,12 +16,12 @@ pub struct Partition {
     pub handlers: Vec<Half>,
     pub counters: Vec<Half>,
     pub tables: Vec<Half>,
-    pub conflicts: Vec<Conflict>,
+    pub conflicts: Vec<PartitionConflict>,
 }
 
 /// Obstacles to a partition of an app.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Conflict {
+pub enum PartitionConflict {
     /// The handler uses ports of both kinds.
     Ports { handler: usize },
     /// A handler of packets and one of connections use what each core has for itself.
@@ -55,7 +55,7 @@ pub fn of(m: &Module) -> Option<Partition> {
         .enumerate()
         .map(|(handler, u)| match (u.frames, u.streams) {
             (true, true) => {
-                conflicts.push(Conflict::Ports { handler });
+                conflicts.push(PartitionConflict::Ports { handler });
                 Half::Both
             }
             (true, false) => Half::Packets,
@@ -107,7 +107,7 @@ pub fn of(m: &Module) -> Option<Partition> {
             },
         };
         if apart {
-            conflicts.push(Conflict::Resource { thing, packets, services })
+            conflicts.push(PartitionConflict::Resource { thing, packets, services })
         }
     }
     Some(Partition { handlers, counters, tables, conflicts })
@@ -160,8 +160,7 @@ pub struct Uses {
 impl Uses {
     pub fn of(m: &Module, h: &Handler) -> Uses {
         let frames = matches!(h.on, On::Frame { .. });
-        let streams =
-            matches!(h.on, On::Message { .. } | On::Opened(_) | On::Greeting(_) | On::Probe(_) | On::Closed(_));
+        let streams = h.on.is_of_connections();
         let mut uses = Uses { frames, streams, signal: matches!(h.on, On::Signal(_)), ..Uses::default() };
         m.reached(&h.body.block, &mut |b| uses.block(m, b));
         uses
@@ -198,7 +197,7 @@ impl Uses {
                 PortKind::Listen(_) | PortKind::Connect(_) => self.streams = true,
             },
             Await { .. } => self.streams = true,
-            SetSession(..) | Close => (self.streams, self.connection) = (true, true),
+            SetSession(..) | Close | Tell { .. } | OpenChannel { .. } | CloseChannel(_) => (self.streams, self.connection) = (true, true),
             SetState(s, _) => {
                 self.changes.insert(Resource::State(*s));
             }

@@ -30,6 +30,9 @@ pub struct Desc {
     /// The signals, which can be called while the app runs.
     #[serde(default)]
     pub signals: Vec<SignalDesc>,
+    /// Backend connections that belong to a client's.
+    #[serde(default)]
+    pub channels: Vec<ChannelDesc>,
     /// Requests leave something on their core: their connections stay there.
     #[serde(default)]
     pub per_core: bool,
@@ -72,6 +75,9 @@ pub struct NicDesc {
     /// Bytes of a queue's entries ([`crate::layout::Entry`]), by port.
     #[serde(default)]
     pub entries: Vec<u32>,
+    /// Parameters of the modelled link that the program gives.
+    #[serde(default)]
+    pub link: Vec<(String, u64)>,
 }
 
 impl SegmentDesc {
@@ -443,6 +449,9 @@ pub struct ProtocolDesc {
     /// connection's last.
     #[serde(default)]
     pub tells_drain: bool,
+    /// Of a conversation, `up` and `down`: their units have parameters (`wl_program.context`).
+    #[serde(default)]
+    pub args: [bool; 2],
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -451,6 +460,8 @@ pub enum Sharing {
     Pipelined,
     /// One request at a time; idle connections are pooled.
     Exclusive,
+    /// Each belongs to one client's connection: messages in both directions.
+    Session,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -542,6 +553,16 @@ pub enum HandlerOn {
     Closed {
         port: u32,
     },
+    /// A message on a channel; its opening, its end.
+    Channel {
+        channel: u32,
+    },
+    ChannelOpened {
+        channel: u32,
+    },
+    ChannelClosed {
+        channel: u32,
+    },
     /// Any fault of the app; the fault is in task->fault and task->place.
     Fault,
     /// Every `period` ns.
@@ -616,6 +637,12 @@ pub enum ResultType {
     Option(Box<ResultType>),
     /// Tuples have fields `0`, `1`, ….
     Record(Vec<(String, ResultType)>),
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ChannelDesc {
+    pub name: String,
+    pub port: u32,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

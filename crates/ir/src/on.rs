@@ -21,6 +21,10 @@ pub enum On {
     /// to it on a connection of its own. An answer brings it back.
     Probe(PortId),
     Closed(PortId),
+    /// A message on a channel of a client's conversation; local 0 is the message.
+    Channel(ChannelId),
+    ChannelOpened(ChannelId),
+    ChannelClosed(ChannelId),
     Fault,
     Start,
     /// On every core, when all messages, packets and timers are done.
@@ -41,6 +45,28 @@ pub enum On {
 }
 
 impl On {
+    /// Of connections: their messages, their openings and ends.
+    pub fn is_of_connections(&self) -> bool {
+        match self {
+            On::Message { .. }
+            | On::Opened(_)
+            | On::Greeting(_)
+            | On::Probe(_)
+            | On::Closed(_)
+            | On::Channel(_)
+            | On::ChannelOpened(_)
+            | On::ChannelClosed(_) => true,
+            On::Frame { .. }
+            | On::Fault
+            | On::Start
+            | On::End
+            | On::Every(_)
+            | On::Signal(_)
+            | On::Test(_)
+            | On::Check { .. } => false,
+        }
+    }
+
     /// Part of a `test` block; such handlers come last.
     pub fn is_test(&self) -> bool {
         matches!(self, On::Test(_) | On::Check { .. })
@@ -51,6 +77,7 @@ impl On {
         match self {
             On::Frame { unit, .. } | On::Check { unit, .. } => Some(*unit),
             On::Message { .. } | On::Opened(_) | On::Closed(_) | On::Greeting(_) | On::Probe(_) | On::Signal(_) => None,
+            On::Channel(_) | On::ChannelOpened(_) | On::ChannelClosed(_) => None,
             On::Fault | On::Start | On::End | On::Every(_) | On::Test(_) => None,
         }
     }
@@ -60,6 +87,7 @@ impl On {
         match self {
             On::Frame { port, .. } => Some(*port),
             On::Message { .. } | On::Opened(_) | On::Closed(_) | On::Greeting(_) | On::Probe(_) | On::Signal(_) => None,
+            On::Channel(_) | On::ChannelOpened(_) | On::ChannelClosed(_) => None,
             On::Fault | On::Start | On::End | On::Every(_) | On::Test(_) | On::Check { .. } => None,
         }
     }

@@ -55,7 +55,7 @@ pub fn short(m: &Module, ty: TyId) -> Option<u64> {
 
 /// How addresses lie in a packed key.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Form {
+pub enum AddressForm {
     /// 16 bytes each.
     Whole,
     /// 4 bytes each: all are IPv4.

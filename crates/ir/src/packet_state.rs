@@ -101,7 +101,7 @@ fn bit(f: PacketFieldId) -> Fields {
 
 /// The fields that a packet surely has where it comes in, and where one comes from that lacks some.
 #[derive(Clone, Default)]
-struct Entry {
+struct EntryFields {
     has: Fields,
     lacking: Vec<(Fields, Option<Span>)>,
 }
@@ -110,14 +110,14 @@ struct Writes<'m> {
     m: &'m Module,
     /// Fields that all packets have from the beginning.
     always: Fields,
-    inputs: Vec<Entry>,
-    queues: Vec<Entry>,
+    inputs: Vec<EntryFields>,
+    queues: Vec<EntryFields>,
     changed: bool,
     telling: bool,
     found: Vec<Unwritten>,
     /// Of the body at hand: its locals that are fields, and how its packet came in.
     locals: Vec<Option<PacketFieldId>>,
-    entry: Entry,
+    entry: EntryFields,
     /// The known fields at a `break` and a `continue` of the loops around.
     loops: Vec<Fields>,
 }
@@ -126,7 +126,7 @@ impl<'m> Writes<'m> {
     fn new(m: &'m Module) -> Self {
         let fields = (0..m.packet.len() as u32).map(PacketFieldId);
         let always = fields.filter(|f| !m.packet[f.index()].required).fold(0, |a, f| a | bit(f));
-        let all = Entry { has: ALL, lacking: Vec::new() };
+        let all = EntryFields { has: ALL, lacking: Vec::new() };
         Writes {
             m,
             always,
@@ -136,7 +136,7 @@ impl<'m> Writes<'m> {
             telling: false,
             found: Vec::new(),
             locals: Vec::new(),
-            entry: Entry::default(),
+            entry: EntryFields::default(),
             loops: Vec::new(),
         }
     }
@@ -149,7 +149,7 @@ impl<'m> Writes<'m> {
         for h in m.handlers.iter().filter(|h| !h.on.is_test()) {
             let entry = match h.on {
                 On::Frame { port, .. } if m.is_queue(port) => self.queues[port.index()].clone(),
-                _ => Entry { has: self.always, lacking: vec![(!self.always, None)] },
+                _ => EntryFields { has: self.always, lacking: vec![(!self.always, None)] },
             };
             let mut locals = vec![None; h.body.locals.len()];
             walk::stmts(&h.body.block, &mut |s| {
@@ -170,7 +170,7 @@ impl<'m> Writes<'m> {
         self.changed
     }
 
-    fn body(&mut self, body: &Body, locals: Vec<Option<PacketFieldId>>, entry: Entry) {
+    fn body(&mut self, body: &Body, locals: Vec<Option<PacketFieldId>>, entry: EntryFields) {
         (self.locals, self.entry) = (locals, entry);
         self.loops.clear();
         self.block(&body.block, self.entry.has);

@@ -74,8 +74,6 @@ pub enum Conflict {
     Port { port: PortId, nic: usize, other: usize },
     /// Handlers on the NIC and others read a table.
     Table { table: TableId, nic: usize, other: usize },
-    /// The app has segments on the NIC, and handlers in XDP.
-    Devices { segment: SegmentId },
 }
 
 /// The ports and tables of the NIC's process: by port and by table.
@@ -300,10 +298,8 @@ impl<'m> Placer<'m> {
     /// The process of the NIC and the other one share neither ports nor tables.
     fn devices(&self, conflicts: &mut Vec<Conflict>) {
         let nic = |s: SegmentId| self.m.segments.get(s.index()).is_some_and(|s| s.device == ops::Device::Nic);
-        let Some(segment) = (0..self.m.segments.len() as u32).map(SegmentId).find(|s| nic(*s)) else { return };
-        let xdp = self.m.segments.iter().any(|s| s.device == ops::Device::Xdp);
-        if xdp || self.m.handlers.iter().any(|h| h.device == ops::Device::Xdp) {
-            conflicts.push(Conflict::Devices { segment });
+        if !(0..self.m.segments.len() as u32).map(SegmentId).any(nic) {
+            return;
         }
         let (mut ports, mut tables) = (BTreeMap::new(), BTreeMap::new());
         for (n, h) in self.m.handlers.iter().enumerate() {

@@ -316,7 +316,7 @@ pub enum FieldKind {
     },
     /// Says what of a tail is passed on. No bytes.
     Pass {
-        how: Pass,
+        how: PassRule,
     },
     /// Up to the next multiple of n bytes from the unit's start.
     Align {
@@ -389,7 +389,7 @@ pub enum Recover {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Pass {
+pub enum PassRule {
     /// From here on bytes of the tail are passed on if this holds.
     When(Expr),
     /// This case of a switch is passed on as another one of it (by number); `endless`: one that

@@ -60,7 +60,8 @@ macro_rules! direct {
                     for e in response_args { f(e) }
                 }
                 BindPart { part, .. } => f(part),
-                Reply { msg, .. } | Render { msg, .. } | Reread { msg, .. } => $out_exprs(msg, f),
+                Reply { msg, .. } | Tell { msg, .. } | Render { msg, .. } | Reread { msg, .. } => $out_exprs(msg, f),
+                OpenChannel { index, .. } => f(index),
                 Send { index, msg, .. } => { f(index); $out_exprs(msg, f) }
                 Outcome(e) => f(e),
                 Log(list) => for e in list { f(e) },
@@ -70,7 +71,7 @@ macro_rules! direct {
                     crate::Emit::InOrder { count, .. } => f(count),
                 },
                 Parse { bytes, .. } => f(bytes),
-                TableNext { .. } => {}
+                TableNext { .. } | CloseChannel(_) => {}
                 SendFrame { index, .. } | Queue { index, .. } => f(index),
                 Output { mark, state, .. } => {
                     f(mark);
@@ -98,7 +99,7 @@ macro_rules! direct {
                 If { then, other, .. } => { f(then); f(other) }
                 Switch { cases, default, .. } => { for (_, b) in cases { f(b) } f(default) }
                 For { body, .. } | Loop { body, .. } | TableUpdate { body, .. } => f(body),
-                Call { msg, .. } | Reply { msg, .. } | Send { msg, .. } | Render { msg, .. } | Reread { msg, .. } => $out_blocks(msg, f),
+                Call { msg, .. } | Reply { msg, .. } | Send { msg, .. } | Tell { msg, .. } | Render { msg, .. } | Reread { msg, .. } => $out_blocks(msg, f),
                 Frame { act: FrameAct::Insert { parts, .. }, .. } | SendFrame { parts, .. } => for p in parts { f(& $($m)? p.body) },
                 Frame { act: FrameAct::Payload { body, .. }, .. } => f(body),
                 _ => {}
@@ -108,7 +109,7 @@ macro_rules! direct {
         /// The message that a statement sends.
         pub fn $outgoing(s: & $($m)? StmtKind) -> Option<& $($m)? Outgoing> {
             match s {
-                StmtKind::Call { msg, .. } | StmtKind::Reply { msg, .. } | StmtKind::Send { msg, .. } | StmtKind::Render { msg, .. } | StmtKind::Reread { msg, .. } => Some(msg),
+                StmtKind::Call { msg, .. } | StmtKind::Reply { msg, .. } | StmtKind::Send { msg, .. } | StmtKind::Tell { msg, .. } | StmtKind::Render { msg, .. } | StmtKind::Reread { msg, .. } => Some(msg),
                 _ => None,
             }
         }
@@ -169,7 +170,7 @@ macro_rules! direct {
                     if let Some(e) = until { f(e, Role::Item) }
                 }
                 FieldKind::Switch { cases } => for case in cases { $guard(case, f) },
-                FieldKind::Let { value: e } | FieldKind::Require { cond: e } | FieldKind::Recover { how: Recover::Length(e) } | FieldKind::Pass { how: Pass::When(e) } => f(e, Role::Own),
+                FieldKind::Let { value: e } | FieldKind::Require { cond: e } | FieldKind::Recover { how: Recover::Length(e) } | FieldKind::Pass { how: PassRule::When(e) } => f(e, Role::Own),
                 FieldKind::UInt { .. } | FieldKind::Number { .. } | FieldKind::Varint { .. } | FieldKind::Literal { .. } | FieldKind::Flag { .. }
                 | FieldKind::Recover { .. } | FieldKind::Pass { .. } | FieldKind::Align { .. } | FieldKind::Nothing => {}
             }
@@ -374,7 +375,7 @@ fn stmt_locals_mut(s: &mut StmtKind, f: &mut dyn FnMut(&mut LocalId)) {
             f(dst);
             f(ok)
         }
-        Call { msg, .. } | Reply { msg, .. } | Send { msg, .. } => outgoing_locals_mut(msg, f),
+        Call { msg, .. } | Reply { msg, .. } | Send { msg, .. } | Tell { msg, .. } => outgoing_locals_mut(msg, f),
         TableNext { cursor, key, value, more, masked, .. } => {
             for l in [cursor, key, value, more] {
                 f(l)
@@ -386,6 +387,8 @@ fn stmt_locals_mut(s: &mut StmtKind, f: &mut dyn FnMut(&mut LocalId)) {
         }
         Frame { frame, .. } | Output { frame, .. } => f(frame),
         SetState(..)
+        | OpenChannel { .. }
+        | CloseChannel(_)
         | SetSession(..)
         | Count(..)
         | If { .. }
@@ -508,7 +511,8 @@ impl Module {
     /// All expressions outside grammars: protocols, functions, states, handlers, merges.
     pub fn program_exprs(&self, f: &mut dyn FnMut(&Expr, Scope)) {
         for p in &self.protocols {
-            let request = p.request_clauses().into_iter().flatten().chain(&p.response_args);
+            let args = p.response_args.iter().chain(&p.request_args);
+            let request = p.request_clauses().into_iter().flatten().chain(args);
             for e in request {
                 expr(e, &mut |e| f(e, Scope::this(p.request)))
             }

@@ -95,6 +95,8 @@ pub struct Compiler<'a> {
     pub segment_spans: Vec<ast::Span>,
     /// Queues that are said to be lossless, or not, and where.
     pub lossless: std::collections::BTreeMap<ir::PortId, (bool, ast::Span)>,
+    /// The channels of queues that have some.
+    pub channels: std::collections::BTreeMap<ir::PortId, Vec<ast::Ident>>,
     /// The inputs that packets are given to, lowered or still to be lowered.
     pub inputs: Vec<Pending>,
     /// Numbers of instances, by what is around them and what they are wired to.
@@ -155,6 +157,7 @@ impl<'a> Compiler<'a> {
             loops: Vec::new(),
             segment_spans: Vec::new(),
             lossless: Default::default(),
+            channels: Default::default(),
             inputs: Vec::new(),
             element_numbers: Default::default(),
             wire_ids: Default::default(),

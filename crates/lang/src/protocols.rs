@@ -14,7 +14,7 @@ use crate::val::{OutKind, Outgoing, Val, Vk};
 use ir::{ExprKind as K, Root};
 use std::rc::Rc;
 use wireloom_ir as ir;
-use wireloom_syntax::ast::{self, ClauseKind, Expr, FlagKind, Ident, Span};
+use wireloom_syntax::ast::{self, ClauseKind, Expr, FlagKind, Ident, SharingKind, Span};
 use wireloom_syntax::Diagnostic;
 
 impl Compiler<'_> {
@@ -25,10 +25,14 @@ impl Compiler<'_> {
         for c in &p.clauses {
             match &c.kind {
                 ClauseKind::Request(t) => self.once_clause(&mut request, module, t, c.span)?,
-                ClauseKind::Response(t, _) => self.once_clause(&mut response, module, t, c.span)?,
+                ClauseKind::Response(t, _) | ClauseKind::Down(t, _) => {
+                    self.once_clause(&mut response, module, t, c.span)?
+                }
+                ClauseKind::Up(t, _) => self.once_clause(&mut request, module, t, c.span)?,
                 _ => {}
             }
         }
+        let talks = self.conversation_clauses(p)?;
         let Some(request) = request else {
             return Err(self.report(
                 Diagnostic::error("E0612", p.name.span, format!("protocol `{}` has no `request`", p.name.name))
@@ -38,9 +42,10 @@ impl Compiler<'_> {
         let owner = self.names.modules[module].name.clone();
         let name = if owner == p.name.name { owner } else { format!("{owner}.{}", p.name.name) };
         let no_reply = p.clauses.iter().any(|c| matches!(c.kind, ClauseKind::Flag { flag: FlagKind::NoReply, .. }));
-        let stateless = p.clauses.iter().any(|c| matches!(c.kind, ClauseKind::Stateless));
+        let stateless = talks || p.clauses.iter().any(|c| matches!(c.kind, ClauseKind::Stateless));
         let id = ir::ProtocolId(self.m.protocols.len() as u32);
-        let protocol = ir::Protocol::new(name, request, ir::desc::Sharing::Exclusive);
+        let sharing = if talks { ir::desc::Sharing::Session } else { ir::desc::Sharing::Exclusive };
+        let protocol = ir::Protocol::new(name, request, sharing);
         self.m.protocols.push(ir::Protocol { response, ..protocol });
         let asked = (0, vec![]);
         self.protocols.push(ProtocolInfo {
@@ -51,9 +56,14 @@ impl Compiler<'_> {
             no_reply,
             stateless,
             asked,
+            sessions: vec![],
             probe: None,
         });
-        self.request_takes_nothing(request, p.name.span);
+        if talks {
+            self.protocols[id.index()].sessions = self.protocol_sessions(module, p)?;
+        } else {
+            self.request_takes_nothing(request, p.name.span);
+        }
         // The answer to a fault depends on the request, by the parameters of the response's unit.
         let (last, first): (Vec<_>, Vec<_>) =
             p.clauses.iter().partition(|c| matches!(c.kind, ClauseKind::OnFault { .. }));
@@ -69,6 +79,40 @@ impl Compiler<'_> {
             let _ = self.on_interim(module, id, p);
         }
         Ok(id)
+    }
+
+    /// Whether a protocol is one of conversations; its clauses must then be those of one.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+    fn conversation_clauses(&mut self, p: &ast::Protocol) -> R<bool> {
+        let find = |f: &dyn Fn(&ClauseKind) -> bool| p.clauses.iter().find(|c| f(&c.kind)).map(|c| c.span);
+        let up = find(&|k| matches!(k, ClauseKind::Up(..)));
+        let down = find(&|k| matches!(k, ClauseKind::Down(..)));
+        let session = find(&|k| matches!(k, ClauseKind::Sharing(SharingKind::Session)));
+        let kept = find(&|k| matches!(k, ClauseKind::Session { .. }));
+        let Some(one) = up.or(down).or(session).or(kept) else { return Ok(false) };
+        let bad = |text: &str, span| Diagnostic::error("E0696", span, text.to_string());
+        if up.is_none() || down.is_none() || session.is_none() {
+            let d = bad("a conversation has messages `up` and `down`, and `sharing session`", one)
+                .label("one of them is missing")
+                .hint("write `up Query  down Answer  sharing session`");
+            return Err(self.report(d));
+        }
+        for c in &p.clauses {
+            let fits = match &c.kind {
+                ClauseKind::Up(..) | ClauseKind::Down(..) | ClauseKind::Session { .. } => true,
+                ClauseKind::OnFault { .. } => true,
+                ClauseKind::Sharing(kind) => *kind == SharingKind::Session,
+                ClauseKind::Flag { flag, .. } => matches!(flag, FlagKind::CloseRequest | FlagKind::CloseResponse),
+                _ => false,
+            };
+            if !fits {
+                let d = bad("this clause is about requests and their answers", c.span)
+                    .label("not in a conversation")
+                    .hint("messages `up` and `down` are not tied to each other");
+                return Err(self.report(d));
+            }
+        }
+        Ok(true)
     }
 
     /// Connections that all clients share cannot become one client's.
@@ -119,16 +163,29 @@ impl Compiler<'_> {
             // Lowered where they are needed: with each message that is passed on, before each
             // handler.
             ClauseKind::Request(_)
+            | ClauseKind::Session { .. }
+            | ClauseKind::Sharing(SharingKind::Session)
             | ClauseKind::Forward { .. }
             | ClauseKind::Stateless
             | ClauseKind::OnRequest { .. } => Ok(()),
             ClauseKind::Response(_, args) => self.args_clause(module, id, args, c.span),
+            ClauseKind::Up(_, args) => {
+                let all = self.session_args(module, id, request, args, c.span)?;
+                self.m.protocols[i].request_args = all;
+                Ok(())
+            }
+            ClauseKind::Down(_, args) => {
+                let all = self.session_args(module, id, response.ok_or(Reported)?, args, c.span)?;
+                self.m.protocols[i].response_args = all;
+                Ok(())
+            }
             ClauseKind::Order { by: None } => Ok(()),
             ClauseKind::Order { by: Some(f) } => self.order_by(id, f),
-            ClauseKind::Sharing { pipelined } => {
-                self.shares_without_state(id, c.span, *pipelined);
+            ClauseKind::Sharing(kind) => {
+                let pipelined = *kind == SharingKind::Pipelined;
+                self.shares_without_state(id, c.span, pipelined);
                 self.m.protocols[i].sharing =
-                    if *pipelined { ir::desc::Sharing::Pipelined } else { ir::desc::Sharing::Exclusive };
+                    if pipelined { ir::desc::Sharing::Pipelined } else { ir::desc::Sharing::Exclusive };
                 Ok(())
             }
             ClauseKind::Flag { flag, when } => {
@@ -143,7 +200,13 @@ impl Compiler<'_> {
                 );
                 let unit = if of_request { Some(request) } else { response };
                 let Some(unit) = unit else { return Err(self.error("E0612", c.span, "this protocol has no response")) };
-                let e = self.flag(module, unit, if of_request { "request" } else { "response" }, when)?;
+                let name = match (self.is_session(id), of_request) {
+                    (false, true) => "request",
+                    (false, false) => "response",
+                    (true, true) => "up",
+                    (true, false) => "down",
+                };
+                let e = self.flag(module, unit, name, when)?;
                 let p = &mut self.m.protocols[i];
                 let slot = match flag {
                     FlagKind::CloseRequest => &mut p.close_request,
@@ -426,6 +489,73 @@ impl Compiler<'_> {
         }
     }
 
+    /// `session mode: Mode` of a protocol: each conversation has its own.
+    fn protocol_sessions(&mut self, module: ModId, p: &ast::Protocol) -> R<Vec<(String, ir::SessionId, Ty)>> {
+        let mut all: Vec<(String, ir::SessionId, Ty)> = vec![];
+        for c in &p.clauses {
+            let ClauseKind::Session { name, ty } = &c.kind else { continue };
+            if all.iter().any(|(n, ..)| *n == name.name) {
+                return Err(self.error("E0203", name.span, format!("`{}` is defined twice", name.name)));
+            }
+            let (id, ty) = self.session_of(module, name, ty)?;
+            all.push((name.name.clone(), id, ty));
+        }
+        Ok(all)
+    }
+
+    /// Arguments for the parameters of a conversation's messages, over its sessions.
+    fn session_args(
+        &mut self,
+        module: ModId,
+        id: ir::ProtocolId,
+        unit: ir::UnitId,
+        args: &[(Option<Ident>, Expr)],
+        span: Span,
+    ) -> R<Vec<ir::Expr>> {
+        let sessions = self.protocols[id.index()].sessions.clone();
+        let mut out = Vec::new();
+        for (e, t) in self.matched_args(unit, args, span)? {
+            let mut l = Lower::new(self, module, Kind::Clause);
+            let named = |l: &mut Lower, (name, s, ty): &(String, ir::SessionId, Ty)| {
+                let t = l.cx.lower_ty(ty);
+                let value = Val::pure(ty.clone(), ir::Expr::new(t, K::Session(*s)));
+                (Ident { name: name.clone(), span: e.span }, value)
+            };
+            let binds: Vec<_> = sessions.iter().map(|s| named(&mut l, s)).collect();
+            l.bind_all(&binds);
+            let v = l.expr(&e, Some(&t))?;
+            let arg = if t == Ty::Bool { l.cond_of(v, e.span)? } else { l.coerce(v, &t, e.span)? };
+            if !l.out.is_empty() {
+                return Err(l.involved(e.span));
+            }
+            out.push(arg);
+        }
+        Ok(out)
+    }
+
+    /// An argument for each parameter of a unit.
+    fn matched_args(&mut self, unit: ir::UnitId, args: &[(Option<Ident>, Expr)], span: Span) -> R<Vec<(Expr, Ty)>> {
+        let params = self.units[unit.index()].params.clone();
+        if args.len() > params.len() {
+            let text = format!("the messages take {} arguments, found {}", params.len(), args.len());
+            return Err(self.error("E0308", span, text));
+        }
+        for n in args.iter().filter_map(|(n, _)| n.as_ref()) {
+            if !params.iter().any(|(p, _)| *p == n.name) {
+                return Err(self.error("E0308", n.span, format!("the messages have no parameter `{}`", n.name)));
+            }
+        }
+        let mut all = vec![];
+        for (i, (name, t)) in params.iter().enumerate() {
+            let named = args.iter().find(|(n, _)| n.as_ref().is_some_and(|n| n.name == *name));
+            let Some((_, e)) = named.or(args.get(i).filter(|(n, _)| n.is_none())) else {
+                return Err(self.error("E0308", span, format!("the messages' parameter `{name}` is not given")));
+            };
+            all.push((e.clone(), t.clone()));
+        }
+        Ok(all)
+    }
+
     fn args_clause(&mut self, module: ModId, id: ir::ProtocolId, args: &[(Option<Ident>, Expr)], span: Span) -> R<()> {
         let info = self.protocols[id.index()].clone();
         let Some(unit) = info.response else { return Err(Reported) };
@@ -530,10 +660,14 @@ impl Compiler<'_> {
         l.bind_all(&asked);
         l.bind_all(&[
             (name.clone(), Val { ty: Ty::Record(fault), kind: Vk::Pure(f), caseless: false }),
-            (visible("request"), request),
         ]);
+        if !l.cx.is_session(id) {
+            l.bind_all(&[(visible("request"), request)]);
+        }
         let made = l.block(body, Some(&Ty::Unit));
-        l.ask_request(id, req, name.span);
+        if !l.cx.is_session(id) {
+            l.ask_request(id, req, name.span);
+        }
         let body = l.body();
         made?;
         self.m.protocols[id.index()].on_fault = Some(body);
@@ -697,6 +831,6 @@ impl Compiler<'_> {
 /// The same in both places: what would be mixed up, and the two ways on.
 fn stateless_help(d: Diagnostic) -> Diagnostic {
     d.note("a server that keeps state of a connection (a login, an open transaction) would answer one client with the state of another")
-        .note("connections of a client's own do not exist yet: a protocol with such a state cannot be connected to")
-        .hint("write `stateless` in the protocol if every request means the same on every connection")
+        .note("with `sharing session` each client has connections of its own; messages then go `up` and `down`, and are not tied to each other")
+        .hint("write `up Query  down Answer  sharing session` with your units, and `session up: connection of db` in the app; or `stateless`, if every request means the same on every connection")
 }

@@ -7,7 +7,7 @@
 use std::ffi::c_void;
 use std::os::raw::c_int;
 
-pub const WL_ABI: u32 = 14;
+pub const WL_ABI: u32 = 15;
 
 // Results of parse() and tail().
 pub const WL_MORE: c_int = 0;
@@ -325,6 +325,9 @@ pub struct wl_host {
     pub crypto: Option<unsafe extern "C" fn(u32, *const wl_bytes, u32, *mut u8) -> i32>,
     pub pause: Option<unsafe extern "C" fn(*mut wl_core)>,
     pub keep: Option<unsafe extern "C" fn(*mut wl_task, wl_bytes) -> c_int>,
+    pub tell: Option<unsafe extern "C" fn(*mut wl_task, u32, wl_bytes, u32) -> u32>,
+    pub open: Option<unsafe extern "C" fn(*mut wl_task, u32, u32) -> u32>,
+    pub shut: Option<unsafe extern "C" fn(*mut wl_task, u32)>,
 }
 
 #[repr(C)]
@@ -421,6 +424,7 @@ pub struct wl_program {
     pub cancel: Option<unsafe extern "C" fn(*mut c_void, *mut wl_task)>,
     pub note: Option<unsafe extern "C" fn(*mut c_void, *mut wl_core, u32, *const wl_msg)>,
     pub answer: Option<unsafe extern "C" fn(*mut c_void, *mut wl_core, u32, *const wl_msg)>,
+    pub context: Option<unsafe extern "C" fn(*mut c_void, *mut wl_core, *mut wl_conn, u32, u32) -> u64>,
 }
 
 /// Type of the symbol `wireloom_program`.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 /// For each struct: its name, its size, and (C field name, offset) of each field.
-type Layout = (&'static str, usize, Vec<(&'static str, usize)>);
+type StructLayout = (&'static str, usize, Vec<(&'static str, usize)>);
 
 macro_rules! layout {
     ($t:ident: $($f:ident),*) => { layout!($t: $($f = $f),*) };
@@ -14,7 +14,7 @@ macro_rules! layout {
     };
 }
 
-fn ours() -> Vec<Layout> {
+fn ours() -> Vec<StructLayout> {
     vec![
         layout!(wl_bytes: p, n, _pad),
         layout!(wl_parser: pc, fault, place, pos, scan, head, flags, left, ctx),

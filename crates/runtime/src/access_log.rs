@@ -42,12 +42,12 @@ pub struct AccessLog {
 }
 
 /// Ends the log when dropped, and writes the lines handed over until then.
-pub struct Writer {
+pub struct LogWriter {
     log: Arc<AccessLog>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Drop for Writer {
+impl Drop for LogWriter {
     fn drop(&mut self) {
         self.log.ended.store(true, Ordering::SeqCst);
         let Some(t) = self.thread.take() else { return };
@@ -65,9 +65,9 @@ impl Drop for Writer {
 
 impl AccessLog {
     /// Opens the file (`-`: standard output) for so many cores.
-    pub fn open(to: &Path, cores: usize) -> Result<(Arc<AccessLog>, Writer), Error> {
+    pub fn open(to: &Path, cores: usize) -> Result<(Arc<AccessLog>, LogWriter), Error> {
         let mut out =
-            Out::open(to).map_err(|e| Error::Io(format!("cannot open the access log {}", to.display()), e))?;
+            LogOutput::open(to).map_err(|e| Error::Io(format!("cannot open the access log {}", to.display()), e))?;
         let log = Arc::new(AccessLog {
             waiting: (0..cores).map(|_| Mutex::default()).collect(),
             lost: AtomicU64::new(0),
@@ -79,7 +79,7 @@ impl AccessLog {
             .name("access-log".into())
             .spawn(run)
             .map_err(|e| Error::Io("cannot start a thread".into(), e))?;
-        Ok((log.clone(), Writer { log, thread: Some(thread) }))
+        Ok((log.clone(), LogWriter { log, thread: Some(thread) }))
     }
 
     /// Lines that found no room or could not be written.
@@ -87,7 +87,7 @@ impl AccessLog {
         self.lost.load(Ordering::Relaxed)
     }
 
-    fn run(&self, out: &mut Out) {
+    fn run(&self, out: &mut LogOutput) {
         let (mut lines, mut opened, mut said) = (Vec::new(), HANGUPS.load(Ordering::SeqCst), LossReport::default());
         loop {
             let last = self.ended.load(Ordering::SeqCst);
@@ -140,23 +140,23 @@ fn held(m: &Mutex<Vec<u8>>) -> MutexGuard<'_, Vec<u8>> {
 }
 
 /// Where lines go.
-enum Out {
+enum LogOutput {
     Standard,
     File { path: PathBuf, file: File, failing: bool, torn: bool },
 }
 
-impl Out {
-    fn open(to: &Path) -> std::io::Result<Out> {
+impl LogOutput {
+    fn open(to: &Path) -> std::io::Result<LogOutput> {
         if to.as_os_str() == "-" {
-            return Ok(Out::Standard);
+            return Ok(LogOutput::Standard);
         }
-        Ok(Out::File { path: to.to_path_buf(), file: append_to(to)?, failing: false, torn: false })
+        Ok(LogOutput::File { path: to.to_path_buf(), file: append_to(to)?, failing: false, torn: false })
     }
 
     /// The file may have been renamed: one of its name is opened, or begun. If that fails, the old
     /// one is kept.
     fn reopen(&mut self) {
-        let Out::File { path, file, torn, .. } = self else { return };
+        let LogOutput::File { path, file, torn, .. } = self else { return };
         match append_to(path) {
             Ok(f) => (*file, *torn) = (f, false),
             Err(e) => log::warn!("access log {}: cannot be opened again: {e}", path.display()),
@@ -166,11 +166,11 @@ impl Out {
     /// Writes lines; how many of them were lost.
     fn write(&mut self, lines: &[u8]) -> u64 {
         match self {
-            Out::Standard => {
+            LogOutput::Standard => {
                 let done = std::io::stdout().write_all(lines).and_then(|()| std::io::stdout().flush());
                 done.map_or_else(|_| count(lines), |()| 0)
             }
-            Out::File { path, file, failing, torn } => {
+            LogOutput::File { path, file, failing, torn } => {
                 let result = append(file, lines, torn);
                 if let (Err((e, _)), false) = (&result, *failing) {
                     log::warn!("access log {}: {e}", path.display());
@@ -233,7 +233,7 @@ impl Note {
 }
 
 /// A request that is over.
-pub struct Entry<'a> {
+pub struct LoggedRequest<'a> {
     /// Nanoseconds since 1970, and how long it took.
     pub wall: u64,
     pub took: u64,
@@ -281,7 +281,7 @@ impl Lines {
     }
 
     /// Writes a request's line.
-    pub fn line(&mut self, note: Box<Note>, e: &Entry) {
+    pub fn line(&mut self, note: Box<Note>, e: &LoggedRequest) {
         match &self.log {
             Some(log) if self.lines.len() > KEPT_MAX => {
                 log.lost.fetch_add(1, Ordering::Relaxed);
@@ -291,7 +291,7 @@ impl Lines {
         self.notes.push(note);
     }
 
-    fn write(&mut self, note: &Note, e: &Entry) {
+    fn write(&mut self, note: &Note, e: &LoggedRequest) {
         let (second, micros) = (e.wall / 1_000_000_000, e.wall % 1_000_000_000 / 1000);
         if second != self.second || self.date.is_empty() {
             (self.second, self.date) = (second, date(second));

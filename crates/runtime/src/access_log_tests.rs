@@ -2,9 +2,9 @@
 
 use super::*;
 
-fn entry() -> Entry<'static> {
+fn entry() -> LoggedRequest<'static> {
     let client = ([127, 0, 0, 1], 9).into();
-    Entry {
+    LoggedRequest {
         wall: 1500,
         took: 2_000_001_000,
         app: "a",
@@ -18,7 +18,7 @@ fn entry() -> Entry<'static> {
     }
 }
 
-fn line(columns: &[&[u8]], e: &Entry) -> String {
+fn line(columns: &[&[u8]], e: &LoggedRequest) -> String {
     let mut lines = Lines { date: String::from("d"), ..Lines::default() };
     let mut note = lines.note();
     columns.iter().for_each(|c| note.column(c));
@@ -49,10 +49,10 @@ fn no_byte_of_a_request_ends_its_line_or_its_quotes() {
 #[test]
 fn what_is_not_known_is_a_dash() {
     assert_eq!(
-        line(&[], &Entry { status: 0, class: "", ..entry() }),
+        line(&[], &LoggedRequest { status: 0, class: "", ..entry() }),
         "d.000001Z a.p 127.0.0.1:9 - - - 3 2.000001 - -\n"
     );
-    let l = line(&[b"PING"], &Entry { status: 0, class: "ok", backend: Some("b:1"), fault: "lost", ..entry() });
+    let l = line(&[b"PING"], &LoggedRequest { status: 0, class: "ok", backend: Some("b:1"), fault: "lost", ..entry() });
     assert_eq!(l, "d.000001Z a.p 127.0.0.1:9 \"PING\" - ok 3 2.000001 b:1 lost\n");
 }
 

@@ -46,7 +46,7 @@ impl Default for PoolLimits {
 }
 
 /// A chunk's slot; slots stay, their memory comes and goes.
-struct Slot {
+struct ChunkSlot {
     data: Box<[u8]>,
     next: u32,
     start: u32,
@@ -62,7 +62,7 @@ struct FreeList {
 /// A core's memory for bytes in transit.
 pub struct ChunkPool {
     limits: PoolLimits,
-    slots: Vec<Slot>,
+    slots: Vec<ChunkSlot>,
     /// Free chunks with memory: small, large; then slots without memory.
     free: [FreeList; 2],
     bare: u32,
@@ -132,7 +132,7 @@ impl ChunkPool {
             self.slots[i as usize].data = zeroed(size);
             i
         } else {
-            self.slots.push(Slot { data: zeroed(size), next: NIL, start: 0, end: 0 });
+            self.slots.push(ChunkSlot { data: zeroed(size), next: NIL, start: 0, end: 0 });
             (self.slots.len() - 1) as u32
         };
         let slot = &mut self.slots[index as usize];

@@ -190,6 +190,31 @@ pub trait Outside: Send + Sync {
     fn table_stats(&self, table: usize) -> Option<[u64; 8]>;
 }
 
+/// Two other devices.
+struct Both(std::sync::Arc<dyn Outside>, std::sync::Arc<dyn Outside>);
+
+impl Outside for Both {
+    fn counter(&self, counter: usize) -> u64 {
+        self.0.counter(counter).wrapping_add(self.1.counter(counter))
+    }
+
+    fn fates(&self) -> Vec<(&'static str, u64)> {
+        [self.0.fates(), self.1.fates()].concat()
+    }
+
+    fn faults(&self) -> Vec<(u32, u32, u64)> {
+        [self.0.faults(), self.1.faults()].concat()
+    }
+
+    fn joint(&self) -> Option<std::sync::Arc<crate::packet::nic::Joint>> {
+        self.0.joint().or_else(|| self.1.joint())
+    }
+
+    fn table_stats(&self, table: usize) -> Option<[u64; 8]> {
+        self.0.table_stats(table).or_else(|| self.1.table_stats(table))
+    }
+}
+
 // SAFETY: the table is immutable. By the ABI its functions can be called from several cores at once
 // on different tasks.
 unsafe impl Send for Program {}
@@ -236,6 +261,10 @@ impl Program {
 
     /// Adds what another device counts to the program's counters.
     pub fn with_outside(self, outside: std::sync::Arc<dyn Outside>) -> Program {
+        let outside = match self.outside {
+            Some(first) => std::sync::Arc::new(Both(first, outside)),
+            None => outside,
+        };
         Program { outside: Some(outside), ..self }
     }
 

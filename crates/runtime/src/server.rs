@@ -47,7 +47,7 @@ pub fn serve(specs: Vec<AppSpec>, mut options: ServeOptions) -> Result<Summary, 
     };
     let mut counts = None;
     if let packet::nic::Role::Nic(inherited) = &f.nic {
-        let peer = packet::nic::Peer::of(&inherited.clone(), options.stop.clone())?;
+        let peer = packet::nic::AgentPeer::of(&inherited.clone(), options.stop.clone())?;
         return second(frames, f, &signals, options, peer);
     }
     if !frames.is_empty() {
@@ -71,7 +71,7 @@ fn second(
     frames: packet::Options,
     signals: &OsSignals,
     options: ServeOptions,
-    mut peer: packet::nic::Peer,
+    mut peer: packet::nic::AgentPeer,
 ) -> Result<Summary, Error> {
     let started = packet::prepare(specs, frames).and_then(|p| p.0.start(&options));
     let packets = started.inspect_err(|e| peer.ended(Some(e.to_string())))?;
@@ -101,8 +101,8 @@ const GRACE: Duration = Duration::from_secs(1);
 
 /// The parts that run, and the results of those that have ended.
 struct Running {
-    packets: Option<packet::Running>,
-    services: Option<services::Running>,
+    packets: Option<packet::RunningPackets>,
+    services: Option<services::RunningServices>,
     sum: Summary,
     failed: Option<Error>,
     /// Where connections are counted, and counters that are written when packets have ended, and
@@ -187,8 +187,8 @@ impl Running {
 
     fn ready(&self, doors: &Doors, view: &Arc<View>) -> Ready {
         let (admin, control) = doors.names();
-        let ports = self.services.as_ref().map_or(Vec::new(), services::Running::ports);
-        let frames = self.packets.as_ref().map_or(Vec::new(), packet::Running::ports);
+        let ports = self.services.as_ref().map_or(Vec::new(), services::RunningServices::ports);
+        let frames = self.packets.as_ref().map_or(Vec::new(), packet::RunningPackets::ports);
         Ready { admin, control, ports, frames, view: view.clone() }
     }
 

@@ -4,7 +4,7 @@
 //! In: apps and the options of `wireloom run`. Out: running cores, and a summary when they have
 //! ended. [`crate::server`] has the rest.
 
-use crate::access_log::{AccessLog, Lines, Writer};
+use crate::access_log::{AccessLog, Lines, LogWriter};
 use crate::core::app::App;
 use crate::core::connection_moves::Moves;
 use crate::core::Core;
@@ -29,20 +29,24 @@ pub(crate) fn prepare(specs: Vec<AppSpec>) -> Result<Vec<Arc<App>>, Error> {
 }
 
 /// Services whose ports are open.
-pub(crate) struct Running {
+pub(crate) struct RunningServices {
     /// The threads answer whether all was finished in order.
     pub cores: Cores<bool>,
     /// How many threads there were.
     all: usize,
     /// Of the access log: ends behind the cores.
-    _writer: Option<Writer>,
+    _writer: Option<LogWriter>,
 }
 
 /// A core's report when its ports are open.
 type Started = Result<(Waker, String), Error>;
 
 /// Opens all ports. `packets`: where the other halves of apps that have two are counted.
-pub(crate) fn start(apps: Vec<Service>, packets: Option<Arc<Group>>, options: &ServeOptions) -> Result<Running, Error> {
+pub(crate) fn start(
+    apps: Vec<Service>,
+    packets: Option<Arc<Group>>,
+    options: &ServeOptions,
+) -> Result<RunningServices, Error> {
     let (apps, loads): (Vec<_>, Vec<_>) = apps.into_iter().unzip();
     let loads = Arc::new(loads);
     let count = options.cpus.len().max(1);
@@ -101,14 +105,14 @@ pub(crate) fn start(apps: Vec<Service>, packets: Option<Arc<Group>>, options: &S
         cores.wakers.push(node.waker());
         cores.threads.push(named("merge".into(), move || node.run())?);
     }
-    Ok(Running { all: cores.threads.len(), cores, _writer: writer })
+    Ok(RunningServices { all: cores.threads.len(), cores, _writer: writer })
 }
 
 fn named(name: String, run: impl FnOnce() -> bool + Send + 'static) -> Result<std::thread::JoinHandle<bool>, Error> {
     std::thread::Builder::new().name(name).spawn(run).map_err(|e| Error::Io("cannot start a thread".into(), e))
 }
 
-impl Running {
+impl RunningServices {
     /// (app, port, address) of each listening port.
     pub(crate) fn ports(&self) -> Vec<(String, String, SocketAddr)> {
         let mut out = Vec::new();

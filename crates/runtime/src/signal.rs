@@ -18,11 +18,11 @@ use wireloom_ir::desc::{ParamValue, ResultType, SignalDesc};
 const WAIT: Duration = Duration::from_secs(20);
 
 /// The fault of a handler: kind and place.
-pub type Fault = (u32, u32);
+pub type HandlerFault = (u32, u32);
 /// Runs a handler of the app with arguments, on this core; its result as the program wrote it.
-pub type Run<'r> = dyn FnMut(u32, &[ParamValue]) -> Result<Vec<u8>, Fault> + 'r;
+pub type RunHandler<'r> = dyn FnMut(u32, &[ParamValue]) -> Result<Vec<u8>, HandlerFault> + 'r;
 /// Runs a handler of any app of the core.
-type RunOf<'r> = dyn FnMut(usize, u32, &[ParamValue]) -> Result<Vec<u8>, Fault> + 'r;
+type RunOf<'r> = dyn FnMut(usize, u32, &[ParamValue]) -> Result<Vec<u8>, HandlerFault> + 'r;
 /// Work for a core, done between two batches.
 type Job = Box<dyn FnOnce(&mut RunOf) + Send>;
 
@@ -52,7 +52,7 @@ impl Drop for Closes {
 
 impl Mailbox {
     /// Runs the jobs that have arrived.
-    pub fn serve(&self, mut run: impl FnMut(usize, u32, &[ParamValue]) -> Result<Vec<u8>, Fault>) {
+    pub fn serve(&self, mut run: impl FnMut(usize, u32, &[ParamValue]) -> Result<Vec<u8>, HandlerFault>) {
         if !self.any.load(Ordering::Relaxed) || !self.any.swap(false, Ordering::Acquire) {
             return;
         }
@@ -94,7 +94,7 @@ impl Post {
         &self,
         app: usize,
         core: usize,
-        work: impl FnOnce(&mut Run) -> T + Send + 'static,
+        work: impl FnOnce(&mut RunHandler) -> T + Send + 'static,
     ) -> Asked<T> {
         let (answer, got) = mpsc::channel();
         // The receiver may be gone.

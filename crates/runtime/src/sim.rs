@@ -82,6 +82,13 @@ impl Sim {
         self.net.accept(self.address(port, instance)?)
     }
 
+    /// Takes the first connection that the program has made to any instance.
+    pub fn any_backend(&mut self, port: &str) -> Option<Peer> {
+        let all: Vec<_> = (0..).map_while(|i| self.address(port, i)).collect();
+        let first = all.into_iter().filter_map(|a| Some((self.net.oldest(a)?, a))).min()?;
+        self.net.accept(first.1)
+    }
+
     /// Sets the fate of further connections to a backend.
     pub fn behave(&mut self, port: &str, instance: usize, b: Behaviour) {
         if let Some(a) = self.address(port, instance) {

@@ -14,7 +14,7 @@
 //!
 //! Bytes that are no text are written `0x00ff`.
 
-use crate::signal::{decode, Fault, Run};
+use crate::signal::{decode, HandlerFault, RunHandler};
 use crate::value_syntax::{self, expected, octets, short, single, text_of};
 use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -53,8 +53,8 @@ struct Once(Row);
 
 impl<'de> Deserialize<'de> for Once {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Once, D::Error> {
-        struct Fields;
-        impl<'de> Visitor<'de> for Fields {
+        struct FieldsVisitor;
+        impl<'de> Visitor<'de> for FieldsVisitor {
             type Value = Once;
 
             fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
@@ -72,7 +72,7 @@ impl<'de> Deserialize<'de> for Once {
                 Ok(Once(row))
             }
         }
-        from.deserialize_map(Fields)
+        from.deserialize_map(FieldsVisitor)
     }
 }
 
@@ -583,7 +583,7 @@ pub const END: u64 = u64::MAX;
 
 /// One step of a walk over a core's part of a table, by its signal `next`. It returns the entry, if
 /// the step found one, and the advanced cursor.
-pub fn step(run: &mut Run, next: &SignalDesc, cursor: u64) -> Result<(Option<Row>, u64), Fault> {
+pub fn step(run: &mut RunHandler, next: &SignalDesc, cursor: u64) -> Result<(Option<Row>, u64), HandlerFault> {
     let bytes = run(next.handler, &[ParamValue::UInt(cursor)])?;
     let Some(Value::Object(mut step)) = decode(&next.result, &mut &bytes[..]) else { return Ok((None, END)) };
     let at = step.get("cursor").and_then(Value::as_u64).filter(|at| *at > cursor).unwrap_or(END);

@@ -275,6 +275,7 @@ fn spec_of(desc: Desc, sets: &[&str]) -> AppSpec {
         cancel: None,
         note: None,
         answer: None,
+        context: None,
     }));
     // SAFETY: leaked, so valid for the process.
     let program = unsafe { Program::from_table(table) }.unwrap();
@@ -334,6 +335,7 @@ fn desc(exclusive: bool) -> Desc {
             classes: Vec::new(),
             logs: false,
             tells_drain: false,
+            args: [false; 2],
         }],
         units: vec!["Request".into(), "Response".into()],
         handlers: vec![

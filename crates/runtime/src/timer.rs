@@ -30,7 +30,7 @@ impl Default for TimerKey {
     }
 }
 
-struct Node {
+struct TimerNode {
     at: u64,
     id: u64,
     prev: u32,
@@ -41,7 +41,7 @@ struct Node {
 }
 
 pub struct Wheel {
-    nodes: Vec<Node>,
+    nodes: Vec<TimerNode>,
     free: u32,
     /// First and last node of each slot's list.
     head: [u32; LEVELS * SLOTS],
@@ -203,7 +203,7 @@ impl Wheel {
     }
 
     fn unlink(&mut self, index: u32) {
-        let Node { prev, next, place, .. } = self.nodes[index as usize];
+        let TimerNode { prev, next, place, .. } = self.nodes[index as usize];
         let place = place as usize;
         match prev {
             NIL => self.head[place] = next,
@@ -220,7 +220,7 @@ impl Wheel {
 
     fn allocate(&mut self, at: u64, id: u64) -> u32 {
         if self.free == NIL {
-            self.nodes.push(Node { at, id, prev: NIL, next: NIL, generation: 0, place: NIL });
+            self.nodes.push(TimerNode { at, id, prev: NIL, next: NIL, generation: 0, place: NIL });
             return (self.nodes.len() - 1) as u32;
         }
         let index = self.free;

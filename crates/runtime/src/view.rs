@@ -5,7 +5,7 @@
 //! those cores. An app with frame ports and service ports is in two groups.
 
 use crate::core::app::App;
-use crate::signal::{self, Asked, Post, Run};
+use crate::signal::{self, Asked, Post, RunHandler};
 use crate::stats::{AppStats, CoreStats};
 use serde_json::Value;
 use std::ops::Range;
@@ -96,7 +96,7 @@ impl Hosted {
     pub fn on<T: Send + 'static>(
         &self,
         cores: Range<usize>,
-        work: impl Fn(&mut Run) -> T + Send + Sync + 'static,
+        work: impl Fn(&mut RunHandler) -> T + Send + Sync + 'static,
     ) -> Vec<Option<T>> {
         let work = Arc::new(work);
         let (mut first, mut asked) = (0, Vec::new());

@@ -100,10 +100,17 @@ pub enum ClauseKind {
     /// `response Response(head = request.method == b"HEAD")`: arguments are expressions over
     /// `request`
     Response(Type, Vec<(Option<Ident>, Expr)>),
+    /// `up Front(mode = mode)`: messages of clients, to servers; arguments are expressions over the
+    /// protocol's sessions
+    Up(Type, Vec<(Option<Ident>, Expr)>),
+    /// `down Back`: messages of servers, to clients
+    Down(Type, Vec<(Option<Ident>, Expr)>),
+    /// `session mode: Mode`: what a conversation remembers
+    Session { name: Ident, ty: Type },
     /// `order in_order` / `order by opaque`
     Order { by: Option<Ident> },
-    /// `sharing pipelined` / `sharing exclusive`
-    Sharing { pipelined: bool },
+    /// `sharing pipelined` / `sharing exclusive` / `sharing session`
+    Sharing(SharingKind),
     /// `stateless`: a server keeps nothing about a connection that a request on it depends on
     Stateless,
     /// `close request when e`, `close response when e`, `interim when e`, `tunnel when e`,
@@ -134,6 +141,13 @@ pub enum ClauseKind {
     OnRequest { name: Ident, guard: Option<Expr>, body: Block },
     /// `on probe { reply … }`: a request that shows whether a server answers.
     OnProbe { body: Block },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SharingKind {
+    Exclusive,
+    Pipelined,
+    Session,
 }
 
 /// Columns of the access log that a protocol has: the operation and its object.
@@ -254,6 +268,11 @@ pub enum MemberKind {
         name: Ident,
         ty: Type,
     },
+    /// `session up: connection of db`
+    Channel {
+        name: Ident,
+        port: Ident,
+    },
     /// `counter hits`
     Counter(Ident),
     Table(Table),
@@ -268,6 +287,11 @@ pub enum MemberKind {
     Segment {
         name: Ident,
         device: Device,
+    },
+    /// `link { batch 32, wait 5us }`: parameters of the modelled link to a NIC
+    Link {
+        word: Span,
+        options: Vec<(Ident, Option<Expr>)>,
     },
     /// `const`, `fn` local to the app
     Const {

@@ -203,7 +203,7 @@ struct Renderer<'a> {
 }
 
 /// A label cut to one line of the excerpt.
-struct Mark<'a> {
+struct LineMark<'a> {
     from: usize,
     to: usize,
     primary: bool,
@@ -263,13 +263,14 @@ impl<'a> Renderer<'a> {
         let _ = writeln!(self.out, "{}", self.map.describe(first));
         self.gutter(width, "");
         self.out.push('\n');
-        let mut lines: BTreeMap<usize, Vec<Mark>> = BTreeMap::new();
+        let mut lines: BTreeMap<usize, Vec<LineMark>> = BTreeMap::new();
         for (label, primary) in labels {
             let start = file.position(label.span.start);
             let end = file.position(label.span.end.max(label.span.start));
             let last = file.line_length(start.line) + 1;
             let to = if end.line == start.line { end.column } else { last };
-            let mark = Mark { from: start.column, to: to.max(start.column + 1), primary: *primary, text: &label.text };
+            let mark =
+                LineMark { from: start.column, to: to.max(start.column + 1), primary: *primary, text: &label.text };
             lines.entry(start.line).or_default().push(mark);
         }
         let mut previous = None;
@@ -321,7 +322,7 @@ struct Window {
 }
 
 impl Window {
-    fn on(file: &Source, line: usize, marks: &[Mark]) -> Window {
+    fn on(file: &Source, line: usize, marks: &[LineMark]) -> Window {
         // The place that is to blame is seen, others where there is room.
         let first = marks.iter().min_by_key(|m| (!m.primary, m.from)).map_or(1, |m| m.from);
         let cut = if file.line_length(line) > WINDOW { first.saturating_sub(BEFORE) } else { 0 };
@@ -337,7 +338,7 @@ impl Window {
     }
 
     /// Moves the marks to where their text is shown. Marks of hidden text go to the nearer end.
-    fn shift(&self, marks: &mut [Mark]) {
+    fn shift(&self, marks: &mut [LineMark]) {
         for m in marks {
             m.from = m.from.saturating_sub(self.cut).clamp(1, WINDOW + 2);
             m.to = m.to.saturating_sub(self.cut).clamp(m.from + 1, WINDOW + 3);

@@ -4,7 +4,7 @@ use crate::Error;
 use std::fs;
 use std::process::Command;
 use wireloom_codegen_c::xdp::{XdpSource, HEADERS};
-use wireloom_codegen_c::Scratch;
+use wireloom_codegen_c::PrivateFolder;
 
 /// The newest clang that is here.
 pub fn clang() -> Option<String> {
@@ -20,7 +20,7 @@ pub fn compile(source: &XdpSource, spare: bool, constants: &[(&str, u64)]) -> Re
 /// The same for C that includes `bpf.h`.
 pub fn compile_text(text: &str, spare: bool, constants: &[(&str, u64)]) -> Result<Vec<u8>, Error> {
     let clang = clang().ok_or(Error::NoClang)?;
-    let folder = Scratch::new().map_err(|e| Error::System("cannot make a temporary folder".into(), e))?;
+    let folder = PrivateFolder::new().map_err(|e| Error::System("cannot make a temporary folder".into(), e))?;
     let dir = folder.path();
     let write = |name: &str, text: &str| {
         fs::write(dir.join(name), text).map_err(|e| Error::System(format!("cannot write {name}"), e))

@@ -13,8 +13,13 @@ use aya::{Ebpf, EbpfError, EbpfLoader};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
+<<<<<<< HEAD
 use std::time::{Duration, Instant};
 use wireloom_codegen_c::xdp::{tables, XdpSource, XdpTable, ALONE, COUNTERS, FATES, LINES_BYTES, LOST, STATISTICS};
+=======
+use std::sync::Arc;
+use wireloom_codegen_c::xdp::{tables, XdpSource, XdpTable, ALONE, COUNTERS, FATES, RING, RINGED, STATISTICS};
+>>>>>>> main
 use wireloom_interp::{Pattern, Ranked};
 use wireloom_ir::{PortId, TableId, TableKind, HLL_REGISTERS};
 
@@ -43,8 +48,11 @@ pub struct Object {
     ebpf: Ebpf,
     source: XdpSource,
     /// The state of each processor, one behind the other.
-    cores: Shared,
+    cores: Arc<Shared>,
     core_size: usize,
+    /// Parts of frames go through rings; what wakes a sleeping process.
+    ringed: Arc<AtomicBool>,
+    bell: u64,
     processors: u32,
     /// The lines of each exact table.
     tables: Vec<Option<Shared>>,
@@ -69,6 +77,45 @@ pub struct Settings {
     pub interfaces: Vec<(PortId, Vec<u32>)>,
     /// The time is what [`Object::set_time`] says: for tests.
     pub manual_time: bool,
+}
+
+/// Values of the word [`RINGED`]: `WL_AWAKE` and `WL_ASLEEP` of `support/bpf.h`.
+const AWAKE: u64 = 1;
+const ASLEEP: u64 = 2;
+
+/// Sets a word of the states of all processors.
+fn set_all(cores: &Shared, (size, processors): (usize, u32), word: usize, to: u64) {
+    (0..processors as usize).for_each(|n| cores.set(n * size + 8 * word, to))
+}
+
+/// The consumer of the rings for parts of frames.
+#[derive(Clone)]
+pub struct RingReader {
+    cores: Arc<Shared>,
+    /// Bytes of a processor's state, and the number of processors.
+    of: (usize, u32),
+    ringed: Arc<AtomicBool>,
+    bell: u64,
+}
+
+impl RingReader {
+    /// It looks at the rings by itself, or wants to be woken.
+    pub fn is_awake(&self, awake: bool) {
+        if self.ringed.load(Ordering::Relaxed) {
+            set_all(&self.cores, self.of, RINGED, if awake { AWAKE } else { ASLEEP })
+        }
+    }
+
+    /// As of [`Object::lost`].
+    pub fn lost(&self) -> u64 {
+        let (size, processors) = self.of;
+        (0..processors as usize).fold(0, |a, n| a.wrapping_add(self.cores.word(n * size + 8 * (PROCESS + 2))))
+    }
+
+    /// What a frame to a sleeping process begins with; it has nothing else.
+    pub fn bell(&self) -> u64 {
+        self.bell
+    }
 }
 
 /// An entry of a table, and the place behind it.
@@ -99,8 +146,24 @@ impl Object {
         for t in source.tables.iter().filter(|t| t.kind == TableKind::Exact) {
             loader.map_max_entries(&t.map, t.lines);
         }
+<<<<<<< HEAD
         let wall = kernel::wall_offset();
         loader.override_global("wl_wall", &wall, false);
+=======
+        let (seed, wall, manual) = (kernel::random()?, kernel::wall_offset(), u64::from(settings.manual_time));
+        let bell = kernel::random()?;
+        let numbers = [
+            ("wl_tick", &tick),
+            ("wl_first_tick", &first),
+            ("wl_seed", &seed),
+            ("wl_wall", &wall),
+            ("wl_manual", &manual),
+            ("wl_bell", &bell),
+        ];
+        for (name, value) in numbers {
+            loader.override_global(name, value, false);
+        }
+>>>>>>> main
         let interfaces = source.programs.iter().filter_map(|p| Some((p.interfaces()?, p.port)));
         let interfaces: Vec<(String, &Vec<u32>)> = interfaces
             .filter_map(|(name, port)| Some((name, &settings.interfaces.iter().find(|i| i.0 == port)?.1)))
@@ -115,7 +178,7 @@ impl Object {
         }
         let (core_size, took) = (core_size(source), begin.elapsed());
         let map = map_of(&ebpf, "wl_cores").map_err(|_| missing("wl_cores"))?;
-        let cores = Shared::writable(map, core_size * processors as usize)?;
+        let cores = Arc::new(Shared::writable(map, core_size * processors as usize)?);
         let lines = |t: &XdpTable| {
             if t.kind != TableKind::Exact {
                 return Ok(None);
@@ -133,6 +196,7 @@ impl Object {
             Ring::new(map, t.ring as usize, 8 * t.value_words().max(1)).map(Some)
         };
         let rings = source.tables.iter().map(ring).collect::<Result<_, _>>()?;
+<<<<<<< HEAD
         let register = |t: &XdpTable| {
             if t.kind != TableKind::HyperLogLog {
                 return Ok(None);
@@ -149,11 +213,16 @@ impl Object {
             }
         };
         let (source, lockless, one_queue) = (source.clone(), AtomicBool::new(false), false);
+=======
+        let (source, lockless) = (source.clone(), AtomicBool::new(false));
+        let ringed = Arc::default();
+>>>>>>> main
         Ok(Object {
             ebpf,
             source,
             cores,
             core_size,
+<<<<<<< HEAD
             processors,
             tables,
             one_queue,
@@ -163,6 +232,16 @@ impl Object {
             took,
             lines,
             registers,
+=======
+            ringed,
+            bell,
+            processors,
+            tables,
+            one_queue: false,
+            lockless,
+            masks,
+            rings,
+>>>>>>> main
         })
     }
 
@@ -244,6 +323,31 @@ impl Object {
                 .map_err(|e| Error::System("cannot share the map of sockets".into(), e)),
             _ => Err(missing(&name)),
         }
+    }
+
+    /// The ring of a program for parts of frames, and its bytes. None: it has none.
+    pub fn ring(&self, program: usize) -> Result<Option<(OwnedFd, usize)>, Error> {
+        let Some(p) = self.source.programs.get(program).filter(|p| p.ringed) else { return Ok(None) };
+        let map = map_of(&self.ebpf, &p.ring()).map_err(|_| missing(&p.ring()))?;
+        let own = map.try_clone_to_owned().map_err(|e| Error::System("cannot share the ring of frames".into(), e))?;
+        Ok(Some((own, RING as usize)))
+    }
+
+    /// Says whether parts of frames go through the rings.
+    pub fn set_ringed(&self, ringed: bool) {
+        self.ringed.store(ringed, Ordering::SeqCst);
+        set_all(&self.cores, (self.core_size, self.processors), RINGED, if ringed { ASLEEP } else { 0 })
+    }
+
+    /// What the consumer of the rings says and asks, without waiting for anybody.
+    pub fn reader(&self) -> RingReader {
+        let of = (self.core_size, self.processors);
+        RingReader { cores: self.cores.clone(), of, ringed: self.ringed.clone(), bell: self.bell }
+    }
+
+    /// Parts of frames for which a ring had no room; they are among those given.
+    pub fn lost(&self) -> u64 {
+        self.sum(PROCESS + 2)
     }
 
     /// The sum of a word over all processors.
@@ -345,7 +449,7 @@ impl Object {
     }
 
     fn set_alone(&self, alone: u64) {
-        (0..self.processors as usize).for_each(|n| self.cores.set(n * self.core_size + 8 * ALONE, alone))
+        set_all(&self.cores, (self.core_size, self.processors), ALONE, alone)
     }
 
     /// A change of a table by its program in the kernel: the result, and the entry's value.

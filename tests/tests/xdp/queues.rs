@@ -1,10 +1,11 @@
-//! Queues from the hook to the process. A frame that is cut gives the process, with
-//! its entry, what the whole frame gives.
+//! Queues from the hook to the process. A frame that is cut gives the process, with its entry, what
+//! the whole frame gives: by a socket, and by a ring.
 
 use super::process::{mixed, Link};
 use super::*;
 use wireloom_ir::ops::Device;
 use wireloom_ir::{layout, FramePart};
+use wireloom_runtime::packet::hook_ring::{self, HookRing};
 use wireloom_tests::captures::udp;
 
 /// Bytes from which on frames are cut.
@@ -22,6 +23,39 @@ struct Given {
 
 fn number(bytes: &[u8]) -> u64 {
     u64::from_ne_bytes(bytes.try_into().expect("eight bytes"))
+}
+
+/// The ring of an object's first program.
+fn ring(object: &Object) -> Option<HookRing> {
+    let (map, bytes) = object.ring(0).expect("the kernel shares it")?;
+    let words = object.source().entry.unwrap_or(0) as usize / 8;
+    let source = hook_ring::RingSource {
+        map: Arc::new(map),
+        bytes,
+        words,
+        lost: Arc::new(|| 0),
+        awake: Arc::new(|_| ()),
+        bell: 0,
+    };
+    Some(HookRing::open(&source).expect("it is mapped"))
+}
+
+/// The one record of a ring.
+fn from_ring(ring: &mut HookRing) -> Option<Given> {
+    let mut all = Vec::new();
+    ring.read(|r| {
+        all.push(Given {
+            port: (r.note >> 48) as usize,
+            instance: (r.note >> 32) as u16,
+            mark: r.note as u32,
+            n: r.n as usize,
+            entry: r.entry.to_vec(),
+            bytes: r.bytes.to_vec(),
+        });
+        true
+    });
+    assert!(all.len() < 2, "a frame gives a record");
+    all.pop()
 }
 
 /// Reads what a program has put in front of a frame of `n` bytes.
@@ -43,6 +77,8 @@ fn given(object: &Object, n: usize, mut frame: Vec<u8>) -> Given {
 #[derive(Default, Debug)]
 struct Crossed {
     given: u64,
+    /// Of them, those that came by the ring.
+    ringed: u64,
     cut: u64,
     sent: u64,
     /// Bytes of frames as they were, and of those that the process has got.
@@ -53,6 +89,21 @@ struct Crossed {
 /// Runs the handlers `on xdp` in the hook and the others on the frames that they give to the
 /// process: together they do what the interpreter does with whole frames.
 fn crossed(text: &str, part: fn(FramePart) -> bool, mut frames: impl FnMut(Taker)) -> Option<Crossed> {
+    let by_sockets = crossed_by(false, text, part, &mut frames)?;
+    let by_ring = crossed_by(true, text, part, &mut frames)?;
+    assert_eq!((by_sockets.given, by_sockets.sent), (by_ring.given, by_ring.sent));
+    assert!(by_sockets.ringed == 0 && by_ring.came <= by_sockets.came, "{by_sockets:?}, {by_ring:?}");
+    let uncut = by_sockets.came == by_sockets.whole;
+    assert!(by_ring.ringed > 0 || uncut, "{by_sockets:?}, {by_ring:?}");
+    Some(by_sockets)
+}
+
+fn crossed_by(
+    by_ring: bool,
+    text: &str,
+    part: fn(FramePart) -> bool,
+    frames: &mut impl FnMut(Taker),
+) -> Option<Crossed> {
     stay_here();
     let folder = Folder::new("xdp-crossed");
     let m = Arc::new(module(written(&folder, text)));
@@ -60,6 +111,9 @@ fn crossed(text: &str, part: fn(FramePart) -> bool, mut frames: impl FnMut(Taker
     let (special, mut all) = placed(&m, &[]);
     all.retain(|h| m.handlers[h.0.index()].device == Device::Xdp);
     let object = load(&special, &all, &[])?;
+    // Without a queue that is cut there is none.
+    let mut ring = ring(&object);
+    object.set_ringed(by_ring);
     let two = || Beside::new(&m, interpreted(&m), interpreted(&m), &[]).expect("the programs start");
     let (mut whole, mut rest, mut sum) = (two(), two(), Crossed::default());
     let mut time = 1_700_000_000_000_000_000;
@@ -82,14 +136,16 @@ fn crossed(text: &str, part: fn(FramePart) -> bool, mut frames: impl FnMut(Taker
         let shown = || wireloom_interp::frames::hex(bytes);
         let all_of_it = f(all[0].1.index(), 0, bytes.len() as u32, 0, Vec::new(), bytes.to_vec());
         let sent = whole.frame(&all_of_it).expect("the interpreter runs");
-        let before = object.unheard();
+        let before = object.unheard() + object.given();
         let ran = object.test(0, bytes).expect("the kernel runs it");
         assert_eq!(ran.verdict, Verdict::Drop, "there is no socket in a test run: {}", shown());
-        if object.unheard() == before {
+        if object.unheard() + object.given() == before {
             assert!(sent.is_empty(), "frame {}", shown());
             return;
         }
-        let mut g = given(&object, bytes.len(), ran.frame);
+        let record = ring.as_mut().and_then(from_ring);
+        sum.ringed += u64::from(record.is_some());
+        let mut g = record.unwrap_or_else(|| given(&object, bytes.len(), ran.frame));
         assert_eq!(g.n, bytes.len(), "frame {}", shown());
         assert_eq!(g.bytes[..], bytes[..g.bytes.len()], "frame {}", shown());
         sum.given += 1;
@@ -221,6 +277,42 @@ element Mark { in x: packet  out y: packet  on x(p) { p.mark = p.len * 3  p -> y
 fn several_queues() {
     let Some(sum) = crossed(SEVERAL, |p| p == FramePart::Nothing, long_and_short) else { return };
     assert!(sum.given > 5000 && sum.cut > 1000 && sum.sent > 1000, "{sum:?}");
+}
+
+/// A ring that nobody reads takes what it has room for, in the order in which it came. The rest is
+/// counted.
+#[test]
+fn a_full_ring_counts_what_it_loses() {
+    stay_here();
+    let folder = Folder::new("xdp-ring");
+    let m = Arc::new(module(written(&folder, HEADERS)));
+    let (special, mut all) = placed(&m, &[]);
+    all.retain(|h| m.handlers[h.0.index()].device == Device::Xdp);
+    let Some(object) = load(&special, &all, &[]) else { return };
+    assert!(object.verified().is_none_or(|n| n < VERIFIED_MAX), "{:?}", object.verified());
+    let mut ring = ring(&object).expect("it has a ring");
+    object.set_ringed(true);
+    let (frames, mut come) = (20_000u64, 0u64);
+    let frame = |n: u64| udp((n % 200) as u8, n as u16, 53, 700);
+    for n in 0..frames {
+        object.test(0, &frame(n)).expect("the kernel runs it");
+    }
+    let mut read = |upto: u64, ring: &mut HookRing| {
+        ring.read(|r| {
+            if come == upto {
+                return false;
+            }
+            assert!(frame(come).starts_with(r.bytes) && r.n == 742 && r.bytes.len() > 42, "record {come}");
+            come += 1;
+            true
+        });
+        come
+    };
+    // A reader that stops begins again where it has stopped.
+    assert_eq!(read(100, &mut ring), 100);
+    let come = read(u64::MAX, &mut ring);
+    assert_eq!((object.given(), object.unheard()), (frames, 0));
+    assert!(come > 5000 && come + object.lost() == frames, "{come} and {} of {frames}", object.lost());
 }
 
 /// Over AF_XDP: what is counted is what was sent, and long frames are cut.

@@ -97,6 +97,8 @@ pub fn serve_all(
     let sets = sets(&programs.iter().map(|p| &p.1).collect::<Vec<_>>(), &args.set)?;
     let specs: Vec<AppSpec> =
         programs.into_iter().zip(sets).map(|((program, desc), sets)| AppSpec { program, desc, sets }).collect();
+    // An app with segments on a NIC is the only one of its process.
+    let link = specs.iter().map(|s| &s.desc.nic.link).find(|l| !l.is_empty()).cloned().unwrap_or_default();
     let options = ServeOptions {
         cpus: cpus(args.cores.as_deref())?,
         engine: match args.engine {
@@ -117,7 +119,7 @@ pub fn serve_all(
         frames: packet::Options {
             hooked,
             nic: Role::of_process(),
-            link: Link::of(&args.link)?,
+            link: Link::of(&link, &args.link)?,
             nic_cpus: cpus(args.nic_cores.as_deref())?,
             ..frames(args)?
         },

@@ -8,7 +8,7 @@ use wireloom_ir::{FaultKind, HandlerId, Module, PortId, SimPort, SimStep, Span};
 use wireloom_runtime::packet::PacketSim;
 use wireloom_runtime::App;
 
-pub struct Play<'m> {
+pub struct FramePlay<'m> {
     module: &'m Module,
     app: Arc<App>,
     pub sim: PacketSim,
@@ -16,14 +16,14 @@ pub struct Play<'m> {
     seen: HashMap<(usize, usize), usize>,
 }
 
-impl<'m> Play<'m> {
+impl<'m> FramePlay<'m> {
     pub fn new(module: &'m Module, app: Arc<App>) -> Result<Self, String> {
         let sim = PacketSim::new(app.clone()).map_err(|e| e.to_string())?;
-        Ok(Play::of(module, app, sim))
+        Ok(FramePlay::of(module, app, sim))
     }
 
     pub fn of(module: &'m Module, app: Arc<App>, sim: PacketSim) -> Self {
-        Play { module, app, sim, seen: HashMap::new() }
+        FramePlay { module, app, sim, seen: HashMap::new() }
     }
 
     /// Plays steps; an error also tells the faults before it.

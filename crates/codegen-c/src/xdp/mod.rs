@@ -97,12 +97,19 @@ pub struct XdpProgram {
     pub instances: u32,
     /// It gives frames to the process, by a map of sockets.
     pub gives: bool,
+    /// It may give parts of them by a ring, too.
+    pub ringed: bool,
 }
 
 impl XdpProgram {
     /// The map of sockets: [`QUEUES`] for each instance.
     pub fn sockets(&self) -> String {
         format!("wl_sockets_{}", self.handler.0)
+    }
+
+    /// The map of its ring, of [`RING`] bytes.
+    pub fn ring(&self) -> String {
+        format!("wl_ring_{}", self.handler.0)
     }
 
     /// The constant with the numbers of the port's interfaces, where there are several.
@@ -317,9 +324,12 @@ fn ends(p: &XdpProgram, filter: bool, view: &str) -> (String, &'static str, Stri
         true => "x->note = WL_OWN;\nx->keep = 0;\nfate = WL_PROCESS;\n",
         false => "wl_count_fault(x, x->fault, x->place);\nfate = XDP_DROP;\n",
     };
-    let gives = match p.gives {
-        true => format!("if (fate == WL_PROCESS) fate = wl_to_process(x, {});\n", p.sockets()),
-        false => String::new(),
+    let gives = match (p.gives, p.ringed) {
+        (true, true) => {
+            format!("if (fate == WL_PROCESS) fate = wl_ring_or_socket(x, {}, {});\n", p.sockets(), p.ring())
+        }
+        (true, false) => format!("if (fate == WL_PROCESS) fate = wl_to_process(x, {});\n", p.sockets()),
+        (false, _) => String::new(),
     };
     (wrong, faulty, gives)
 }
@@ -346,7 +356,14 @@ fn programs(g: &Gen, handlers: &[HandlerId]) -> Option<Vec<XdpProgram>> {
         if all.iter().any(|p| p.name == name) {
             name = format!("{}_{}", full.chars().take(10).collect::<String>(), h.0 % 1000);
         }
-        all.push(XdpProgram { handler: *h, port, name, instances: g.instances[port.index()], gives: false });
+        all.push(XdpProgram {
+            handler: *h,
+            port,
+            name,
+            instances: g.instances[port.index()],
+            gives: false,
+            ringed: false,
+        });
     }
     Some(all)
 }
@@ -358,10 +375,19 @@ const WORDS_OF_FAULTS: usize = 64;
 pub const FATES: usize = 8;
 /// The word behind them: whether no other processor can be at a table.
 pub const ALONE: usize = FATES;
+<<<<<<< HEAD
 /// Then lines of the log that found no room.
 pub const LOST: usize = FATES + 1;
 /// The first word of counters.
 pub const COUNTERS: usize = FATES + 2;
+=======
+/// The next one: whether parts of frames go through rings.
+pub const RINGED: usize = ALONE + 1;
+/// The first word of counters.
+pub const COUNTERS: usize = RINGED + 1;
+/// Bytes of a ring for parts of frames.
+pub const RING: u32 = 2 << 20;
+>>>>>>> main
 /// Words of a table's statistics in a processor's state: hits, misses, inserts, evictions, expired,
 /// rejected.
 pub const STATISTICS: usize = 8;
@@ -464,7 +490,11 @@ impl<'m> Gen<'m> {
         let io: String =
             (0..).zip(&self.xdp_io).map(|(n, bytes): (u32, _)| format!("uint64_t io{n}[{}];\n", bytes / 8)).collect();
         format!(
+<<<<<<< HEAD
             "/* Of one processor. */\nstruct app_state {{\nuint64_t fate[{FATES}]; /* frames, by what became of them */\nuint64_t alone; /* no other processor is at a table */\nuint64_t lost; /* lines of the log */\nuint64_t counter[{}];\n\
+=======
+            "/* Of one processor. */\nstruct app_state {{\nuint64_t fate[{FATES}]; /* frames, by what became of them */\nuint64_t alone; /* no other processor is at a table */\nuint64_t ringed; /* parts of frames go through a ring */\nuint64_t counter[{}];\n\
+>>>>>>> main
              uint64_t fault[WL_FAULTS];\nuint64_t table[{}][{STATISTICS}];\nuint64_t placed[WL_PLACES][WL_KINDS]; /* faults */\nstruct wl_places in;\n{io}uint64_t begun;\nunion {{\nstruct {{\n{states}}};\nuint64_t room[{}];\n}};\n}} __attribute__((aligned(64)));\n\
              struct {{ WL_MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY); WL_MAP_TYPE(key, uint32_t); WL_MAP_TYPE(value, struct app_state); \
              WL_MAP_NUMBER(max_entries, 1); WL_MAP_NUMBER(map_flags, BPF_F_MMAPABLE); }} wl_cores SEC(\".maps\");\n",
@@ -507,9 +537,16 @@ impl<'m> Gen<'m> {
         for p in programs.iter().filter(|p| p.gives) {
             text.push_str(&map("BPF_MAP_TYPE_XSKMAP", &p.sockets(), (p.instances * QUEUES) as usize));
         }
+<<<<<<< HEAD
         if !self.xdp_lines.is_empty() {
             text.push_str(&format!(
                 "struct {{ WL_MAP_NUMBER(type, BPF_MAP_TYPE_RINGBUF); WL_MAP_NUMBER(max_entries, {LINES_BYTES}); }} wl_lines SEC(\".maps\");\n"
+=======
+        for p in programs.iter().filter(|p| p.ringed) {
+            text.push_str(&format!(
+                "struct {{ WL_MAP_NUMBER(type, BPF_MAP_TYPE_RINGBUF); WL_MAP_NUMBER(max_entries, {RING}); }} {} SEC(\".maps\");\n",
+                p.ring()
+>>>>>>> main
             ));
         }
         let mut told = Vec::new();
@@ -545,6 +582,8 @@ impl<'m> Gen<'m> {
             false => "",
         };
         p.gives = out.contains("fate = WL_PROCESS;");
+        // One core takes the parts of all frames: so it is in an app with segments.
+        p.ringed = p.gives && !m.segments.is_empty() && m.ports.iter().any(|q| q.carries.part != FramePart::Whole);
         let filter = gives_away(m, &h.body.block);
         let (wrong, faulty, gives) = ends(p, filter, &first);
         let instance = match p.interfaces() {
@@ -567,8 +606,13 @@ impl<'m> Gen<'m> {
         format!(
             "{parts}{on}{copy}/* {} */\nSEC(\"xdp\") int {name}(struct xdp_md *ctx) {{\nwl_core core = {{0}};\nwl_fx fx = {{.core = &core, .ctx = ctx, .filter = {filter}}}, *x = &fx;\n\
              const uint32_t cpu = bpf_get_smp_processor_id();\nx->state = bpf_map_lookup_elem(&wl_cores, &cpu);\n\
+<<<<<<< HEAD
              if (!x->state) return XDP_ABORTED;\n{alone}WL_BYTES_BEGIN(x);\n{time}{wall}{instance}{init}int fate;\n{near}{{\nwl_view view;\n{parse}(x, &view);\nx->sure = 0;\nfate = {name}_on(x, &view);\n}}\n\
              if (WL_UNLIKELY(fate == WL_FAULTY)) {{\n{faulty}}}\n{gives}x->state->fate[fate & {}]++;\nreturn fate;\n}}\n\
+=======
+             if (!x->state) return XDP_ABORTED;\n{alone}WL_BYTES_BEGIN(x);\n{time}{wall}{instance}{init}int fate = XDP_DROP;\nconst uint32_t mark_in = 0;\n(void)mark_in;\nwl_view view, *{first} = &view;\n{parse}(x, {first});\n(void){first};\n{wrong}{decls}{out}\
+             goto done;\nlost:;\nfault:;\n{faulty}done:;\n{gives}x->state->fate[fate & {}]++;\nreturn WL_VERDICT(fate);\n}}\n\
+>>>>>>> main
              {}",
             names::comment(&h.name),
             FATES - 1,

@@ -1,7 +1,7 @@
 //! A host that notes the effects of handlers: calls, replies, sends, logs. It answers calls from a
 //! script.
 
-use super::view::{feed, parser, view, View};
+use super::view::{feed, parser, view, ComparedView};
 use crate::host_table::host_table;
 use std::os::raw::c_int;
 use wireloom_ir::*;
@@ -10,7 +10,7 @@ use wireloom_runtime::large_pages;
 
 /// The effects of a handler, with tails resolved to their bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Act {
+pub enum HandlerAct {
     /// Where the next call's server was found (`wl_core.place`).
     Found(u64),
     Call {
@@ -28,6 +28,17 @@ pub enum Act {
         port: u32,
         index: u32,
         bytes: Vec<u8>,
+    },
+    Tell {
+        to: u32,
+        bytes: Vec<u8>,
+    },
+    Open {
+        channel: u32,
+        index: u32,
+    },
+    Shut {
+        channel: u32,
     },
     Close,
     Log {
@@ -51,7 +62,7 @@ pub enum Act {
 
 /// How a call is answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum MockAnswer {
     /// These bytes from the backend.
     Bytes(Vec<u8>),
     /// A fault (`WL_F_*`) in the answer's place.
@@ -60,7 +71,7 @@ pub enum Answer {
 
 /// A message as the mock runtime keeps it: view and all bytes.
 struct HeldMessage {
-    view: View,
+    view: ComparedView,
     bytes: Vec<u8>,
     status: u32,
 }
@@ -88,7 +99,7 @@ struct Issued {
 /// The notes of the host's functions, which reach them by `core->rt`.
 #[derive(Default)]
 struct Notes {
-    acts: Vec<Act>,
+    acts: Vec<HandlerAct>,
     issued: Vec<Issued>,
     request_tail: Vec<u8>,
     reply_tail: Vec<u8>,
@@ -227,7 +238,7 @@ impl<'a> Mock<'a> {
     }
 
     /// The effects since the last call.
-    pub fn take_acts(&mut self) -> Vec<Act> {
+    pub fn take_acts(&mut self) -> Vec<HandlerAct> {
         std::mem::take(&mut self.notes.acts)
     }
 
@@ -245,11 +256,12 @@ impl<'a> Mock<'a> {
 
     /// Gives a request to the handler of a listen port; calls are answered from `answers`, in
     /// order, over and over. Answers everything the handler did.
-    pub fn run_message(&mut self, handler: u32, request: &[u8], answers: &[Answer]) -> Vec<Act> {
-        let On::Message { protocol, .. } = self.m.handlers[handler as usize].on else { return vec![Act::NoRequest] };
-        let unit = self.m.protocols[protocol.index()].request;
+    pub fn run_message(&mut self, handler: u32, request: &[u8], answers: &[MockAnswer]) -> Vec<HandlerAct> {
+        let Some((protocol, unit)) = self.m.message_of(self.m.handlers[handler as usize].on) else {
+            return vec![HandlerAct::NoRequest];
+        };
         *self.notes = Notes { out: std::mem::take(&mut self.notes.out), ..Notes::default() };
-        let Some(mut req) = self.keep(unit.0, 0, request, false) else { return vec![Act::NoRequest] };
+        let Some(mut req) = self.keep(unit.0, 0, request, false) else { return vec![HandlerAct::NoRequest] };
         self.notes.request_tail = req.tail().to_vec();
         let peer = "192.0.2.7:4711".parse().map_or_else(|_| wl_endpoint::default(), |a: std::net::SocketAddr| a.into());
         let local =
@@ -264,7 +276,7 @@ impl<'a> Mock<'a> {
             match self.resume(&mut task) {
                 WL_T_SUSPEND => {}
                 WL_T_DONE => {
-                    self.notes.acts.push(Act::Done);
+                    self.notes.acts.push(HandlerAct::Done);
                     break;
                 }
                 _ => {
@@ -297,7 +309,7 @@ impl<'a> Mock<'a> {
     }
 
     fn faulted(&mut self, task: &wl_task, protocol: u32, req: &mut HeldMessage) {
-        self.notes.acts.push(Act::Fault { kind: task.fault, place: task.place });
+        self.notes.acts.push(HandlerAct::Fault { kind: task.fault, place: task.place });
         let f = wl_fault { kind: task.fault, side: 1, place: task.place, ..wl_fault::default() };
         let msg = req.msg();
         self.fault_reply(protocol, &f, Some(&msg));
@@ -312,20 +324,20 @@ impl<'a> Mock<'a> {
         let out = self.core.out;
         // SAFETY: `start` to `p` were written by the program.
         let bytes = unsafe { std::slice::from_raw_parts(out.start, out.p as usize - out.start as usize) }.to_vec();
-        self.notes.acts.push(Act::FaultReply { bytes, flags });
+        self.notes.acts.push(HandlerAct::FaultReply { bytes, flags });
         told(&mut self.core.outcome, &mut self.notes.acts);
     }
 
-    fn answer(&mut self, call: &Issued, answers: &[Answer], given: &mut usize) -> HeldMessage {
-        let lost = |status| HeldMessage { view: View::new(8), bytes: Vec::new(), status };
+    fn answer(&mut self, call: &Issued, answers: &[MockAnswer], given: &mut usize) -> HeldMessage {
+        let lost = |status| HeldMessage { view: ComparedView::new(8), bytes: Vec::new(), status };
         let answer = if answers.is_empty() { None } else { answers.get(*given % answers.len()) };
         *given += 1;
         let protocol = self.m.ports[call.port as usize].protocols[0];
         match (answer, self.m.protocols[protocol.index()].response) {
-            (Some(Answer::Bytes(b)), Some(unit)) => {
+            (Some(MockAnswer::Bytes(b)), Some(unit)) => {
                 self.keep(unit.0, call.ctx, b, call.flags & WL_C_HOLD != 0).unwrap_or_else(|| lost(WL_F_BAD_REPLY))
             }
-            (Some(Answer::Fault(kind)), _) => lost(*kind),
+            (Some(MockAnswer::Fault(kind)), _) => lost(*kind),
             _ => lost(WL_F_LOST),
         }
     }
@@ -382,10 +394,10 @@ unsafe fn joined(n: &Notes, head: wl_bytes, tail: u32) -> Vec<u8> {
 }
 
 /// Takes what was said of an answer.
-fn told(outcome: &mut u32, acts: &mut Vec<Act>) {
+fn told(outcome: &mut u32, acts: &mut Vec<HandlerAct>) {
     match std::mem::take(outcome) {
         0 => {}
-        n => acts.push(Act::Outcome(n)),
+        n => acts.push(HandlerAct::Outcome(n)),
     }
 }
 
@@ -395,10 +407,10 @@ unsafe extern "C" fn call(t: *mut wl_task, port: u32, index: u32, head: wl_bytes
         let (n, c) = (notes((*t).core), *c);
         let bytes = joined(n, head, tail);
         match std::mem::take(&mut (*(*t).core).place) {
-            place if place != 0 && place >> 48 == u64::from(port) => n.acts.push(Act::Found(place)),
+            place if place != 0 && place >> 48 == u64::from(port) => n.acts.push(HandlerAct::Found(place)),
             _ => {}
         }
-        n.acts.push(Act::Call { port, index, bytes, timeout: c.timeout_ns, ctx: c.ctx });
+        n.acts.push(HandlerAct::Call { port, index, bytes, timeout: c.timeout_ns, ctx: c.ctx });
         n.issued.push(Issued { port, ctx: c.ctx, flags: c.flags });
     }
 }
@@ -408,7 +420,7 @@ unsafe extern "C" fn reply(t: *mut wl_task, head: wl_bytes, tail: u32, flags: u3
     unsafe {
         let n = notes((*t).core);
         let bytes = joined(n, head, tail);
-        n.acts.push(Act::Reply { bytes, flags });
+        n.acts.push(HandlerAct::Reply { bytes, flags });
         told(&mut (*(*t).core).outcome, &mut n.acts);
     }
 }
@@ -418,7 +430,7 @@ unsafe extern "C" fn send(t: *mut wl_task, port: u32, index: u32, head: wl_bytes
     unsafe {
         let n = notes((*t).core);
         let bytes = joined(n, head, tail);
-        n.acts.push(Act::Send { port, index, bytes });
+        n.acts.push(HandlerAct::Send { port, index, bytes });
     }
 }
 
@@ -440,7 +452,40 @@ unsafe extern "C" fn grow(core: *mut wl_core, need: u32) -> c_int {
 
 unsafe extern "C" fn close(t: *mut wl_task) {
     // SAFETY: as for call.
-    unsafe { notes((*t).core).acts.push(Act::Close) }
+    unsafe { notes((*t).core).acts.push(HandlerAct::Close) }
+}
+
+unsafe extern "C" fn tell(t: *mut wl_task, to: u32, head: wl_bytes, tail: u32) -> u32 {
+    // SAFETY: as for call.
+    unsafe {
+        let n = notes((*t).core);
+        let bytes = joined(n, head, tail);
+        n.acts.push(HandlerAct::Tell { to, bytes });
+        // Now and then it is lost.
+        if n.acts.len() % 5 == 4 {
+            WL_F_LOST
+        } else {
+            WL_F_NONE
+        }
+    }
+}
+
+unsafe extern "C" fn open(t: *mut wl_task, channel: u32, index: u32) -> u32 {
+    // SAFETY: as for call.
+    unsafe {
+        let n = notes((*t).core);
+        n.acts.push(HandlerAct::Open { channel, index });
+        if index % 3 == 2 {
+            WL_F_REFUSED
+        } else {
+            WL_F_NONE
+        }
+    }
+}
+
+unsafe extern "C" fn shut(t: *mut wl_task, channel: u32) {
+    // SAFETY: as for call.
+    unsafe { notes((*t).core).acts.push(HandlerAct::Shut { channel }) }
 }
 
 unsafe extern "C" fn keep(t: *mut wl_task, bytes: wl_bytes) -> c_int {
@@ -454,10 +499,10 @@ unsafe extern "C" fn keep(t: *mut wl_task, bytes: wl_bytes) -> c_int {
 
 unsafe extern "C" fn log(core: *mut wl_core, level: u32, text: wl_bytes) {
     // SAFETY: as for call.
-    unsafe { notes(core).acts.push(Act::Log { level, text: text.as_slice().to_vec() }) }
+    unsafe { notes(core).acts.push(HandlerAct::Log { level, text: text.as_slice().to_vec() }) }
 }
 
 unsafe extern "C" fn fault(core: *mut wl_core, kind: u32, place: u32) {
     // SAFETY: as for call.
-    unsafe { notes(core).acts.push(Act::Fault { kind: kind as u16, place }) }
+    unsafe { notes(core).acts.push(HandlerAct::Fault { kind: kind as u16, place }) }
 }

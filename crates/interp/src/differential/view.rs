@@ -13,54 +13,54 @@ use wireloom_runtime::abi::*;
 /// Views of more words are mappings.
 const LARGE: usize = 8 << 10;
 
-pub(super) enum View {
+pub(super) enum ComparedView {
     Small(Vec<u64>),
     Large(Mapping),
 }
 
-impl View {
+impl ComparedView {
     /// So many words, all 0.
-    pub(super) fn new(words: usize) -> View {
+    pub(super) fn new(words: usize) -> ComparedView {
         if words > LARGE {
-            View::Large(Mapping::new(words))
+            ComparedView::Large(Mapping::new(words))
         } else {
-            View::Small(vec![0; words])
+            ComparedView::Small(vec![0; words])
         }
     }
 
     /// The same at another place; the old one is gone.
-    pub(super) fn moved(self) -> View {
+    pub(super) fn moved(self) -> ComparedView {
         match self {
-            View::Small(v) => View::Small(v.clone()),
-            View::Large(m) => View::Large(m.moved()),
+            ComparedView::Small(v) => ComparedView::Small(v.clone()),
+            ComparedView::Large(m) => ComparedView::Large(m.moved()),
         }
     }
 
-    pub(super) fn copied(&self) -> View {
-        let mut copy = View::new(self.len());
+    pub(super) fn copied(&self) -> ComparedView {
+        let mut copy = ComparedView::new(self.len());
         copy.copy_from_slice(self);
         copy
     }
 }
 
-impl Deref for View {
+impl Deref for ComparedView {
     type Target = [u64];
 
     fn deref(&self) -> &[u64] {
         match self {
-            View::Small(v) => v,
+            ComparedView::Small(v) => v,
             // SAFETY: mapped, aligned, of that many words, and this view's alone.
-            View::Large(m) => unsafe { std::slice::from_raw_parts(m.start(), m.words) },
+            ComparedView::Large(m) => unsafe { std::slice::from_raw_parts(m.start(), m.words) },
         }
     }
 }
 
-impl DerefMut for View {
+impl DerefMut for ComparedView {
     fn deref_mut(&mut self) -> &mut [u64] {
         match self {
-            View::Small(v) => v,
+            ComparedView::Small(v) => v,
             // SAFETY: as above.
-            View::Large(m) => unsafe { std::slice::from_raw_parts_mut(m.start(), m.words) },
+            ComparedView::Large(m) => unsafe { std::slice::from_raw_parts_mut(m.start(), m.words) },
         }
     }
 }
@@ -144,11 +144,11 @@ fn page() -> usize {
 }
 
 /// A view with room for any of the program's units.
-pub(super) fn view(table: &wl_program, unit: u32, ctx: u64) -> View {
+pub(super) fn view(table: &wl_program, unit: u32, ctx: u64) -> ComparedView {
     // SAFETY: `unit` has `units` entries.
     let size = unsafe { (*table.unit.add(unit as usize)).view_size as usize };
     let words = size.max(std::mem::size_of::<wl_parser>()).div_ceil(8);
-    let mut v = View::new(words);
+    let mut v = ComparedView::new(words);
     // SAFETY: the view is aligned for u64 and large enough for a wl_parser.
     unsafe { (*v.as_mut_ptr().cast::<wl_parser>()).ctx = ctx };
     v

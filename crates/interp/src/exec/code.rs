@@ -60,6 +60,11 @@ pub enum Op {
         index: Expr,
         msg: Out,
     },
+    Tell {
+        to: Peer,
+        msg: Out,
+        place: PlaceId,
+    },
     Render {
         msg: Out,
         dst: LocalId,

@@ -8,7 +8,7 @@ use super::sketches::EntryKey;
 use super::{match_effects, outgoing};
 use crate::env::Env;
 use crate::grammar;
-use crate::stop::{internal, Res};
+use crate::stop::{internal, Res, Stop};
 use crate::value::{from_canonical, MsgRef, Value};
 use wireloom_ir::*;
 use wireloom_runtime::abi::*;
@@ -193,6 +193,18 @@ pub fn effect(env: &Env, s: &StmtKind, locals: &mut [Value]) -> Res<()> {
                 unsafe { f(a.task) }
             }
         }
+        StmtKind::OpenChannel { channel, index, place } => {
+            let index = here.int(index)? as u32;
+            // SAFETY: as for reply.
+            let kind = unsafe { (*a.core().host).open }.map_or(0, |f| unsafe { f(a.task, channel.0, index) });
+            lost(kind, *place)?
+        }
+        StmtKind::CloseChannel(channel) => {
+            // SAFETY: as for reply.
+            if let Some(f) = unsafe { (*a.core().host).shut } {
+                unsafe { f(a.task, channel.0) }
+            }
+        }
         // SAFETY: the core that runs this activation.
         StmtKind::Outcome(e) => unsafe { (*a.core).outcome = here.int(e)? as u32 },
         StmtKind::Log(es) => {
@@ -216,6 +228,14 @@ pub fn effect(env: &Env, s: &StmtKind, locals: &mut [Value]) -> Res<()> {
     Ok(())
 }
 
+/// The fault by which the host does not take a message of a conversation.
+fn lost(kind: u32, place: PlaceId) -> Res<()> {
+    match kind {
+        WL_F_NONE => Ok(()),
+        kind => Err(Stop::Fault { kind: FaultKind(kind as u16), place }),
+    }
+}
+
 /// Operations that send, wait, or run blocks of their own.
 pub fn outward(env: &Env, op: &Op, locals: &mut Vec<Value>) -> Res<()> {
     let a = env.activation()?;
@@ -234,6 +254,14 @@ pub fn outward(env: &Env, op: &Op, locals: &mut Vec<Value>) -> Res<()> {
                 unsafe { f(a.task, port.0, index, head, ready.tail) };
             }
             Ok(())
+        }
+        Op::Tell { to, msg, place } => {
+            let ready = outgoing::build(env, a, msg, locals)?;
+            let head = a.head(&ready)?;
+            // SAFETY: as for reply.
+            let tell = unsafe { (*a.core().host).tell };
+            let kind = tell.map_or(0, |f| unsafe { f(a.task, to.number(), head, ready.tail) });
+            lost(kind, *place)
         }
         Op::Call { port, index, msg, within, args, hold, hold_req } => {
             let here = Env { locals, ..*env };

@@ -97,6 +97,10 @@ impl Flattener<'_> {
                 let msg = self.out(msg);
                 self.emit(Op::Send { port: *port, index: index.clone(), msg });
             }
+            StmtKind::Tell { to, msg, place } => {
+                let msg = self.out(msg);
+                self.emit(Op::Tell { to: *to, msg, place: *place });
+            }
             StmtKind::Render { msg, dst } => {
                 let msg = self.out(msg);
                 self.emit(Op::Render { msg, dst: *dst });

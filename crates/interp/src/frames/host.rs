@@ -373,6 +373,16 @@ unsafe extern "C" fn reply(task: *mut wl_task, head: wl_bytes, _: u32, _: u32) {
 
 unsafe extern "C" fn close(_: *mut wl_task) {}
 
+unsafe extern "C" fn tell(_: *mut wl_task, _: u32, _: wl_bytes, _: u32) -> u32 {
+    WL_F_LOST
+}
+
+unsafe extern "C" fn open(_: *mut wl_task, _: u32, _: u32) -> u32 {
+    WL_F_LOST
+}
+
+unsafe extern "C" fn shut(_: *mut wl_task, _: u32) {}
+
 /// Nothing waits for answers here.
 unsafe extern "C" fn keep(_: *mut wl_task, _: wl_bytes) -> i32 {
     0

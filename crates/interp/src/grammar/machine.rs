@@ -2,7 +2,7 @@
 
 use super::parse::{stopped, Halt, Parser, Recovery};
 use super::scan::{self, DelimiterSearch, Match};
-use super::tail::{Captures, Op, Program, Run, Slot};
+use super::tail::{Captures, Program, Run, Slot, TailOp};
 use super::tree::Node;
 use super::view::Extra;
 use crate::env::{Env, Seen};
@@ -84,8 +84,8 @@ impl Machine<'_> {
                 return Step::Internal("tail program out of bounds".into());
             };
             match op {
-                Op::End => return Step::End,
-                Op::Begin { endless } if self.in_head => {
+                TailOp::End => return Step::End,
+                TailOp::Begin { endless } if self.in_head => {
                     s.until_eof |= endless;
                     s.pc += 1;
                     return Step::Begin;
@@ -96,7 +96,7 @@ impl Machine<'_> {
             let done = self.step(op, s, pos);
             s.extra.total += (*pos - before) as u64;
             // Bytes of a run are passed on as they come.
-            if matches!((op, &done), (Op::Run(_), Ok(()) | Err(Step::More))) {
+            if matches!((op, &done), (TailOp::Run(_), Ok(()) | Err(Step::More))) {
                 s.extra.from = s.extra.total;
             }
             if let Err(step) = done {
@@ -119,23 +119,23 @@ impl Machine<'_> {
         env.eval(e).map_err(|x| Step::from(stopped(x, 0)))
     }
 
-    fn step(&self, op: &Op, s: &mut State, pos: &mut usize) -> Run1 {
+    fn step(&self, op: &TailOp, s: &mut State, pos: &mut usize) -> Run1 {
         let mut next = s.pc + 1;
         match op {
-            Op::Segment { inst, field, segment } => self.segment(s, *inst, *field, *segment, pos)?,
-            Op::Set(slot, e) => s.slots[*slot] = self.eval(s, e)?,
-            Op::Jump(to) => next = *to,
-            Op::Unless(cond, to) => match self.eval(s, cond)? {
+            TailOp::Segment { inst, field, segment } => self.segment(s, *inst, *field, *segment, pos)?,
+            TailOp::Set(slot, e) => s.slots[*slot] = self.eval(s, e)?,
+            TailOp::Jump(to) => next = *to,
+            TailOp::Unless(cond, to) => match self.eval(s, cond)? {
                 Value::Bool(true) => {}
                 Value::Bool(false) => next = *to,
                 _ => return Err(Step::Internal("a tail condition that is no bool".into())),
             },
-            Op::Literal { values, peek, other, .. } => match scan::literal(self.rest(*pos), values, false) {
+            TailOp::Literal { values, peek, other, .. } => match scan::literal(self.rest(*pos), values, false) {
                 Match::Yes(n) => *pos += if *peek { 0 } else { n },
                 Match::No => next = *other,
                 Match::More => return Err(Step::More),
             },
-            Op::AtEnd { other, .. } => {
+            TailOp::AtEnd { other, .. } => {
                 s.until_eof = true;
                 match (self.rest(*pos).is_empty(), self.eof) {
                     (true, true) => {}
@@ -143,9 +143,9 @@ impl Machine<'_> {
                     _ => next = *other,
                 }
             }
-            Op::Run(r) => self.run_bytes(r, s, pos)?,
-            Op::Mark(slot) => s.slots[*slot] = Value::Int(s.extra.total as u128),
-            Op::Align { to, start, .. } => {
+            TailOp::Run(r) => self.run_bytes(r, s, pos)?,
+            TailOp::Mark(slot) => s.slots[*slot] = Value::Int(s.extra.total as u128),
+            TailOp::Align { to, start, .. } => {
                 let over = s.extra.total.wrapping_sub(start_of(*start, &s.slots)) % (*to).max(1) as u64;
                 let pad = if over == 0 { 0 } else { *to as usize - over as usize };
                 if self.rest(*pos).len() < pad {
@@ -153,7 +153,7 @@ impl Machine<'_> {
                 }
                 *pos += pad;
             }
-            Op::Pass(e) => {
+            TailOp::Pass(e) => {
                 let omit = !matches!(self.eval(s, e)?, Value::Bool(true));
                 if !self.in_head && omit != (s.omit != (s.extra.cuts % 2 == 1)) {
                     if s.extra.total == s.extra.from {
@@ -164,7 +164,7 @@ impl Machine<'_> {
                     self.note_cut(s)?;
                 }
             }
-            Op::Commit => {
+            TailOp::Commit => {
                 if s.extra.cut < s.extra.cuts {
                     s.extra.from = self.cut(s, s.extra.cut)?;
                     s.extra.cut += 1;
@@ -173,8 +173,8 @@ impl Machine<'_> {
                 }
                 (s.extra.cut, s.extra.cuts, s.extra.from) = (0, 0, s.extra.total);
             }
-            Op::Fault { kind, place } => return Err(Step::Fault { kind: *kind, place: *place }),
-            Op::Begin { .. } | Op::End => {}
+            TailOp::Fault { kind, place } => return Err(Step::Fault { kind: *kind, place: *place }),
+            TailOp::Begin { .. } | TailOp::End => {}
         }
         s.pc = next;
         Ok(())
@@ -395,13 +395,14 @@ fn start_of(start: Option<Slot>, slots: &[Value]) -> u64 {
     start.and_then(|x| slots[x].as_int()).unwrap_or(0) as u64
 }
 
-fn place_of(op: &Op, p: &Program) -> PlaceId {
+fn place_of(op: &TailOp, p: &Program) -> PlaceId {
     match op {
-        Op::Segment { inst, field, .. } => p.insts[*inst].def.fields[field.index()].place,
-        Op::Literal { place, .. } | Op::AtEnd { place, .. } | Op::Align { place, .. } | Op::Fault { place, .. } => {
-            *place
-        }
-        Op::Run(r) => r.place,
+        TailOp::Segment { inst, field, .. } => p.insts[*inst].def.fields[field.index()].place,
+        TailOp::Literal { place, .. }
+        | TailOp::AtEnd { place, .. }
+        | TailOp::Align { place, .. }
+        | TailOp::Fault { place, .. } => *place,
+        TailOp::Run(r) => r.place,
         _ => PlaceId(0),
     }
 }

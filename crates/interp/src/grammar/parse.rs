@@ -25,7 +25,7 @@ pub enum Halt {
     Internal(String),
 }
 
-pub type Parsed<T> = Result<T, Halt>;
+pub type ParseResult<T> = Result<T, Halt>;
 
 /// How the stream gets back in step after a fault.
 #[derive(Clone, Debug, PartialEq)]
@@ -90,15 +90,15 @@ pub struct Parser<'a> {
     pub ended: Option<usize>,
 }
 
-fn fault<T>(kind: FaultKind, field: &Field, at: usize) -> Parsed<T> {
+fn fault<T>(kind: FaultKind, field: &Field, at: usize) -> ParseResult<T> {
     Err(Halt::Fault { kind, place: field.place, at })
 }
 
-pub fn bad<T>(field: &Field, at: usize) -> Parsed<T> {
+pub fn bad<T>(field: &Field, at: usize) -> ParseResult<T> {
     fault(field.bad, field, at)
 }
 
-pub fn too_long<T>(field: &Field, at: usize) -> Parsed<T> {
+pub fn too_long<T>(field: &Field, at: usize) -> ParseResult<T> {
     fault(field.too_long, field, at)
 }
 
@@ -127,13 +127,13 @@ impl<'a> Parser<'a> {
     }
 
     /// Parses the unit's own fields up to number `upto` of its body.
-    pub fn unit(&mut self, id: UnitId, def: &Unit, start: usize, args: Vec<Value>, upto: usize) -> Parsed<Node> {
+    pub fn unit(&mut self, id: UnitId, def: &Unit, start: usize, args: Vec<Value>, upto: usize) -> ParseResult<Node> {
         let mut node = Node::new(id, def, start, args);
         node.end = self.fields(def, &mut node, &def.body[..upto.min(def.body.len())], start)?;
         Ok(node)
     }
 
-    pub fn fields(&mut self, def: &Unit, node: &mut Node, list: &[FieldId], mut pos: usize) -> Parsed<usize> {
+    pub fn fields(&mut self, def: &Unit, node: &mut Node, list: &[FieldId], mut pos: usize) -> ParseResult<usize> {
         for f in list {
             pos = self.field(def, node, *f, pos)?;
             if self.ended.is_some() {
@@ -144,7 +144,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Parses one field, notes it in `node` and gives the position behind it.
-    pub fn field(&mut self, def: &Unit, node: &mut Node, f: FieldId, pos: usize) -> Parsed<usize> {
+    pub fn field(&mut self, def: &Unit, node: &mut Node, f: FieldId, pos: usize) -> ParseResult<usize> {
         if self.stop.is_some_and(|rule| split::begins(self.module, rule, node.unit, f))
             && !self.is_empty(def, node, f, pos)?
         {
@@ -158,7 +158,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Whether a field that could begin the tail has no bytes: an empty one ends no head.
-    fn is_empty(&self, def: &Unit, node: &Node, f: FieldId, pos: usize) -> Parsed<bool> {
+    fn is_empty(&self, def: &Unit, node: &Node, f: FieldId, pos: usize) -> ParseResult<bool> {
         let field = &def.fields[f.index()];
         let (e, min, max) = match &field.kind {
             FieldKind::Bytes { extent: Extent::Length(e), min, max, .. } => (e, *min, *max),
@@ -185,25 +185,25 @@ impl<'a> Parser<'a> {
         Env { locals: self.slots, ..Env::grammar(self.module, this) }
     }
 
-    fn eval(&self, node: &Node, e: &Expr, at: usize) -> Parsed<Value> {
+    fn eval(&self, node: &Node, e: &Expr, at: usize) -> ParseResult<Value> {
         self.env(node).eval(e).map_err(|s| stopped(s, at))
     }
 
-    fn eval_int(&self, node: &Node, e: &Expr, at: usize) -> Parsed<u64> {
+    fn eval_int(&self, node: &Node, e: &Expr, at: usize) -> ParseResult<u64> {
         let v = self.env(node).int(e).map_err(|s| stopped(s, at))?;
         Ok(u64::try_from(v).unwrap_or(u64::MAX))
     }
 
-    fn truth(&self, node: &Node, e: &Expr, at: usize) -> Parsed<bool> {
+    fn truth(&self, node: &Node, e: &Expr, at: usize) -> ParseResult<bool> {
         self.env(node).truth(e).map_err(|s| stopped(s, at))
     }
 
     /// The next `n` bytes.
-    fn take(&self, field: &Field, pos: usize, n: usize) -> Parsed<&'a [u8]> {
+    fn take(&self, field: &Field, pos: usize, n: usize) -> ParseResult<&'a [u8]> {
         self.rest(pos).get(..n).ok_or(Halt::More(field.place))
     }
 
-    fn literal(&self, field: &Field, pos: usize, values: &[Vec<u8>]) -> Parsed<Option<usize>> {
+    fn literal(&self, field: &Field, pos: usize, values: &[Vec<u8>]) -> ParseResult<Option<usize>> {
         match scan::literal(self.rest(pos), values, false) {
             Match::Yes(n) => Ok(Some(n)),
             Match::No => Ok(None),
@@ -219,7 +219,7 @@ impl<'a> Parser<'a> {
         until: &Until,
         max: u64,
         class: Option<&ByteSet>,
-    ) -> Parsed<(usize, usize)> {
+    ) -> ParseResult<(usize, usize)> {
         match scan::delimiter(self.rest(pos), &until.delimiters, usize::try_from(max).unwrap_or(usize::MAX), class) {
             DelimiterSearch::At(at, n) => Ok((at, if until.peek { 0 } else { n })),
             DelimiterSearch::TooLong => too_long(field, pos),
@@ -228,7 +228,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    pub(crate) fn shape(&mut self, def: &Unit, node: &mut Node, f: FieldId, pos: usize) -> Parsed<FieldNode> {
+    pub(crate) fn shape(&mut self, def: &Unit, node: &mut Node, f: FieldId, pos: usize) -> ParseResult<FieldNode> {
         let field = &def.fields[f.index()];
         let nothing = |next: usize| FieldNode { start: pos, end: next, next, content: Content::None };
         let plain = |next: usize, v: Value| FieldNode { start: pos, end: next, next, content: Content::Scalar(v) };
@@ -293,7 +293,7 @@ impl<'a> Parser<'a> {
                 nothing(pos)
             }
             FieldKind::Pass { how } => {
-                self.ends |= matches!(how, Pass::As { endless: true, .. });
+                self.ends |= matches!(how, PassRule::As { endless: true, .. });
                 nothing(pos)
             }
             FieldKind::Align { to } => {
@@ -306,10 +306,10 @@ impl<'a> Parser<'a> {
         })
     }
 
-    fn nested(&mut self, node: &Node, id: UnitId, args: &[Expr], pos: usize) -> Parsed<FieldNode> {
+    fn nested(&mut self, node: &Node, id: UnitId, args: &[Expr], pos: usize) -> ParseResult<FieldNode> {
         let module = self.module;
         let def = module.unit(id);
-        let args = args.iter().map(|a| self.eval(node, a, pos)).collect::<Parsed<Vec<_>>>()?;
+        let args = args.iter().map(|a| self.eval(node, a, pos)).collect::<ParseResult<Vec<_>>>()?;
         let inner = self.unit(id, def, pos, args, def.body.len())?;
         Ok(FieldNode { start: pos, end: inner.end, next: inner.end, content: Content::Unit(Box::new(inner)) })
     }
@@ -322,7 +322,7 @@ impl<'a> Parser<'a> {
         pos: usize,
         extent: &Extent,
         allowed: &Allowed,
-    ) -> Parsed<(usize, usize)> {
+    ) -> ParseResult<(usize, usize)> {
         let Allowed { class, max } = *allowed;
         let have = self.rest(pos).len();
         let end = match extent {
@@ -368,7 +368,7 @@ impl<'a> Parser<'a> {
         Ok((end, end))
     }
 
-    fn number(&self, field: &Field, pos: usize, form: &NumberForm) -> Parsed<FieldNode> {
+    fn number(&self, field: &Field, pos: usize, form: &NumberForm) -> ParseResult<FieldNode> {
         let NumberForm { radix, digits, exact, until } = *form;
         let rest = self.rest(pos);
         let neg = matches!(self.module.ty(field.ty), Ty::Int(_));
@@ -405,7 +405,7 @@ impl<'a> Parser<'a> {
         Ok(FieldNode { start: pos, end, next: end + delimiter, content: Content::Scalar(v) })
     }
 
-    fn varint(&self, field: &Field, pos: usize, max_bytes: u8) -> Parsed<FieldNode> {
+    fn varint(&self, field: &Field, pos: usize, max_bytes: u8) -> ParseResult<FieldNode> {
         let mut v = 0u128;
         for (i, b) in self.rest(pos).iter().enumerate() {
             if i >= max_bytes as usize || i >= 18 {
@@ -423,7 +423,7 @@ impl<'a> Parser<'a> {
         Err(Halt::More(field.place))
     }
 
-    fn list(&mut self, def: &Unit, node: &mut Node, list: &ListForm, start: usize) -> Parsed<FieldNode> {
+    fn list(&mut self, def: &Unit, node: &mut Node, list: &ListForm, start: usize) -> ParseResult<FieldNode> {
         let ListForm { id, element, max, extent } = *list;
         let field = &def.fields[id.index()];
         let (mut items, mut pos) = (Vec::new(), start);
@@ -460,7 +460,13 @@ impl<'a> Parser<'a> {
     }
 
     /// Whether the list ends here, and the length of the delimiter that says so.
-    fn list_end(&self, field: &Field, node: &Node, extent: &ListExtent, at: ListProgress) -> Parsed<Option<usize>> {
+    fn list_end(
+        &self,
+        field: &Field,
+        node: &Node,
+        extent: &ListExtent,
+        at: ListProgress,
+    ) -> ParseResult<Option<usize>> {
         let ListProgress { pos, acc, full } = at;
         let ends = match extent {
             ListExtent::Count(_) => return Ok(full.then_some(0)),
@@ -485,7 +491,7 @@ impl<'a> Parser<'a> {
         args: &[Expr],
         until: Option<&Expr>,
         start: usize,
-    ) -> Parsed<FieldNode> {
+    ) -> ParseResult<FieldNode> {
         let (mut items, mut pos) = (Vec::new(), start);
         loop {
             let item = self.nested(node, id, args, pos)?;
@@ -499,7 +505,14 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn switch(&mut self, def: &Unit, node: &mut Node, f: FieldId, cases: &[Case], start: usize) -> Parsed<FieldNode> {
+    fn switch(
+        &mut self,
+        def: &Unit,
+        node: &mut Node,
+        f: FieldId,
+        cases: &[Case],
+        start: usize,
+    ) -> ParseResult<FieldNode> {
         let field = &def.fields[f.index()];
         for (i, case) in cases.iter().enumerate() {
             let body = match &case.guard {
@@ -543,7 +556,7 @@ fn number_value(text: &[u8], radix: u8) -> Option<u128> {
 
 /// The number as a value of the field's type, if it fits there and in the field's ranges. Negative
 /// numbers come sign extended.
-fn in_type(m: &Module, field: &Field, v: u128, at: usize) -> Parsed<Value> {
+fn in_type(m: &Module, field: &Field, v: u128, at: usize) -> ParseResult<Value> {
     let (bits, neg) = int_type(m.ty(field.ty)).unwrap_or((64, false));
     let cut = v & mask(bits);
     let fits = if neg { signed(cut, bits) as u128 == v } else { cut == v };

@@ -21,7 +21,7 @@ pub type Slot = usize;
 pub type Captures = Vec<(Slot, Expr)>;
 
 #[derive(Clone, Debug)]
-pub enum Op {
+pub enum TailOp {
     /// Parse this field of an instance.
     Segment {
         inst: usize,
@@ -83,7 +83,7 @@ pub struct Run {
 }
 
 /// A list's form: its element, the most items, and the rule for its end.
-struct ListForm<'a> {
+struct TailList<'a> {
     element: FieldId,
     max: u32,
     extent: &'a ListExtent,
@@ -116,7 +116,7 @@ enum Loc {
 
 #[derive(Clone, Debug, Default)]
 pub struct Program {
-    pub ops: Vec<Op>,
+    pub ops: Vec<TailOp>,
     pub insts: Vec<Inst>,
     /// By segment; 0 is the head before the program begins.
     pub captures: Vec<Captures>,
@@ -174,8 +174,8 @@ pub fn compile(m: &Module, message: UnitId) -> Result<Program, String> {
         c.out.insts[root].at.insert(f, Loc::Segment(HEAD));
     }
     c.fields(root, &unit.body[unit.tail as usize..])?;
-    c.emit(Op::Commit);
-    c.out.ops.push(Op::End);
+    c.emit(TailOp::Commit);
+    c.out.ops.push(TailOp::End);
     Ok(c.out)
 }
 
@@ -208,7 +208,7 @@ impl Compiler<'_> {
         self.out.ops.len()
     }
 
-    fn emit(&mut self, op: Op) -> usize {
+    fn emit(&mut self, op: TailOp) -> usize {
         self.out.ops.push(op);
         self.here() - 1
     }
@@ -217,7 +217,10 @@ impl Compiler<'_> {
     fn land(&mut self, jump: usize) {
         let here = self.here();
         match &mut self.out.ops[jump] {
-            Op::Jump(t) | Op::Unless(_, t) | Op::Literal { other: t, .. } | Op::AtEnd { other: t, .. } => *t = here,
+            TailOp::Jump(t)
+            | TailOp::Unless(_, t)
+            | TailOp::Literal { other: t, .. }
+            | TailOp::AtEnd { other: t, .. } => *t = here,
             _ => {}
         }
     }
@@ -263,10 +266,10 @@ impl Compiler<'_> {
             self.begin(inst, &field)?;
             self.behind = true;
         }
-        if let (FieldKind::Pass { how: Pass::When(e) }, true) = (&field.kind, self.behind) {
+        if let (FieldKind::Pass { how: PassRule::When(e) }, true) = (&field.kind, self.behind) {
             let mut e = e.clone();
             self.rewrite(&mut e, Scope::of(inst))?;
-            self.emit(Op::Pass(e));
+            self.emit(TailOp::Pass(e));
             let cut = self.slot(self.u64);
             self.out.cuts.push(cut);
             return Ok(());
@@ -283,7 +286,7 @@ impl Compiler<'_> {
             }
             FieldKind::StreamUnit { unit, args, until } => self.stream_unit(inst, *unit, args, until.as_ref()),
             FieldKind::List { element, max, extent } => {
-                self.list(inst, f, &field, &ListForm { element: *element, max: *max, extent })
+                self.list(inst, f, &field, &TailList { element: *element, max: *max, extent })
             }
             FieldKind::Switch { cases } => self.switch(inst, f, &field, cases),
             _ => Err(format!("{}: a field of an unknown kind in a tail", field.name.unwrap_or_default())),
@@ -304,11 +307,11 @@ impl Compiler<'_> {
                 self.rewrite(&mut e, Scope::of(inst))?;
                 let zero = self.number(0, e.ty);
                 let some = self.binary(BinOp::Ne, e, zero);
-                Some(self.emit(Op::Unless(some, 0)))
+                Some(self.emit(TailOp::Unless(some, 0)))
             }
             None => None,
         };
-        self.emit(Op::Begin { endless: is_endless(field) });
+        self.emit(TailOp::Begin { endless: is_endless(field) });
         if let Some(skip) = skip {
             self.land(skip);
         }
@@ -319,7 +322,7 @@ impl Compiler<'_> {
     fn segment(&mut self, inst: usize, f: FieldId, field: &Field) -> Result<(), String> {
         if let FieldKind::Align { to } = field.kind {
             let start = self.out.insts[inst].start;
-            self.emit(Op::Align { to, start, place: field.place });
+            self.emit(TailOp::Align { to, start, place: field.place });
             return Ok(());
         }
         let segment = self.out.captures.len();
@@ -340,7 +343,7 @@ impl Compiler<'_> {
             result?;
             self.out.insts[inst].def.fields[g.index()] = field;
         }
-        self.emit(Op::Segment { inst, field: f, segment });
+        self.emit(TailOp::Segment { inst, field: f, segment });
         Ok(())
     }
 
@@ -358,8 +361,8 @@ impl Compiler<'_> {
         if let Some(slot) = length {
             self.out.insts[inst].at.insert(f, Loc::Length(slot));
         }
-        self.emit(Op::Commit);
-        self.emit(Op::Run(Run {
+        self.emit(TailOp::Commit);
+        self.emit(TailOp::Run(Run {
             extent,
             min,
             max,
@@ -378,11 +381,11 @@ impl Compiler<'_> {
             let (mut a, ty) = (a.clone(), a.ty);
             self.rewrite(&mut a, Scope::of(outer))?;
             let slot = self.slot(ty);
-            self.emit(Op::Set(slot, a));
+            self.emit(TailOp::Set(slot, a));
             params.push(slot);
         }
         let mark = self.slot(self.u64);
-        self.emit(Op::Mark(mark));
+        self.emit(TailOp::Mark(mark));
         let inst = self.instance(id, params, Some(mark));
         let body = self.m.unit(id).body.clone();
         self.fields(inst, &body)?;
@@ -390,23 +393,23 @@ impl Compiler<'_> {
     }
 
     fn stream_unit(&mut self, inst: usize, id: UnitId, args: &[Expr], until: Option<&Expr>) -> Result<(), String> {
-        let top = self.emit(Op::Commit);
+        let top = self.emit(TailOp::Commit);
         let item = self.nested(inst, id, args)?;
         if let Some(until) = until {
             let mut done = until.clone();
             self.rewrite(&mut done, Scope { item: Some(item), ..Scope::of(inst) })?;
-            self.emit(Op::Unless(done, top));
+            self.emit(TailOp::Unless(done, top));
         }
-        self.emit(Op::Commit);
+        self.emit(TailOp::Commit);
         Ok(())
     }
 
-    fn list(&mut self, inst: usize, f: FieldId, field: &Field, list: &ListForm) -> Result<(), String> {
-        let ListForm { element, max, extent } = *list;
-        let fault = |kind| Op::Fault { kind, place: field.place };
+    fn list(&mut self, inst: usize, f: FieldId, field: &Field, list: &TailList) -> Result<(), String> {
+        let TailList { element, max, extent } = *list;
+        let fault = |kind| TailOp::Fault { kind, place: field.place };
         let count = self.slot(self.u32);
         let zero = self.number(0, self.u32);
-        self.emit(Op::Set(count, zero));
+        self.emit(TailOp::Set(count, zero));
         // The bound: for a counted list the count, else the maximum.
         let bound = self.slot(self.u64);
         let most = self.number(max as u64, self.u64);
@@ -416,10 +419,10 @@ impl Compiler<'_> {
                 let mut n = n.clone();
                 self.rewrite(&mut n, Scope::of(inst))?;
                 let n = Expr::new(self.u64, ExprKind::Cast(n));
-                self.emit(Op::Set(bound, n));
+                self.emit(TailOp::Set(bound, n));
                 let fits = self.binary(BinOp::Le, self.local(bound, self.u64), most);
-                let over = self.emit(Op::Unless(fits, 0));
-                let go = self.emit(Op::Jump(0));
+                let over = self.emit(TailOp::Unless(fits, 0));
+                let go = self.emit(TailOp::Jump(0));
                 self.land(over);
                 self.emit(fault(field.too_long));
                 self.land(go);
@@ -428,39 +431,39 @@ impl Compiler<'_> {
                 let mut init = init.clone();
                 self.rewrite(&mut init, Scope::of(inst))?;
                 let slot = self.slot(self.u64);
-                self.emit(Op::Set(slot, init));
+                self.emit(TailOp::Set(slot, init));
                 acc = Some(slot);
-                self.emit(Op::Set(bound, most));
+                self.emit(TailOp::Set(bound, most));
             }
             _ => {
-                self.emit(Op::Set(bound, most));
+                self.emit(TailOp::Set(bound, most));
             }
         }
         let top = self.here();
         let mut exits = self.list_end(inst, field, extent, acc)?;
         let wide = Expr::new(self.u64, ExprKind::Cast(self.local(count, self.u32)));
         let room = self.binary(BinOp::Lt, wide, self.local(bound, self.u64));
-        let full = self.emit(Op::Unless(room, 0));
+        let full = self.emit(TailOp::Unless(room, 0));
         self.field(inst, element)?;
         let one = self.number(1, self.u32);
         let next = Expr::new(self.u32, ExprKind::Binary(BinOp::Add, self.local(count, self.u32), one));
-        self.emit(Op::Set(count, next));
+        self.emit(TailOp::Set(count, next));
         if let (ListExtent::Fold { holds, step, .. }, Some(slot)) = (extent, acc) {
             if let Some(holds) = holds {
                 let holds = self.over_item(inst, element, acc, holds)?;
-                let broken = self.emit(Op::Unless(holds, 0));
-                let go = self.emit(Op::Jump(0));
+                let broken = self.emit(TailOp::Unless(holds, 0));
+                let go = self.emit(TailOp::Jump(0));
                 self.land(broken);
                 self.emit(fault(FaultKind::MALFORMED));
                 self.land(go);
             }
             let step = self.over_item(inst, element, acc, step)?;
-            self.emit(Op::Set(slot, step));
+            self.emit(TailOp::Set(slot, step));
         }
         if !grammar::passed_at_once(self.m, self.out.insts[inst].id, f) {
-            self.emit(Op::Commit);
+            self.emit(TailOp::Commit);
         }
-        self.emit(Op::Jump(top));
+        self.emit(TailOp::Jump(top));
         self.land(full);
         if !matches!(extent, ListExtent::Count(_)) {
             self.emit(fault(field.too_long));
@@ -496,17 +499,17 @@ impl Compiler<'_> {
         let test = match extent {
             ListExtent::Count(_) => return Ok(Vec::new()),
             ListExtent::Until(u) => {
-                Op::Literal { values: u.delimiters.clone(), peek: u.peek, place: field.place, other: 0 }
+                TailOp::Literal { values: u.delimiters.clone(), peek: u.peek, place: field.place, other: 0 }
             }
-            ListExtent::ToEnd => Op::AtEnd { place: field.place, other: 0 },
+            ListExtent::ToEnd => TailOp::AtEnd { place: field.place, other: 0 },
             ListExtent::Fold { done, .. } => {
                 let mut done = done.clone();
                 self.rewrite(&mut done, Scope { acc, ..Scope::of(inst) })?;
-                Op::Unless(done, 0)
+                TailOp::Unless(done, 0)
             }
         };
         let test = self.emit(test);
-        let leave = self.emit(Op::Jump(0));
+        let leave = self.emit(TailOp::Jump(0));
         self.land(test);
         Ok(vec![leave])
     }
@@ -520,26 +523,26 @@ impl Compiler<'_> {
             self.behind = before;
             let test = match &case.guard {
                 Guard::Literal { values, peek } => {
-                    Some(Op::Literal { values: values.clone(), peek: *peek, place: field.place, other: 0 })
+                    Some(TailOp::Literal { values: values.clone(), peek: *peek, place: field.place, other: 0 })
                 }
                 Guard::When(e) => {
                     let mut e = e.clone();
                     self.rewrite(&mut e, Scope::of(inst))?;
-                    Some(Op::Unless(e, 0))
+                    Some(TailOp::Unless(e, 0))
                 }
                 Guard::Else => None,
                 Guard::Fault(kind) => {
-                    self.emit(Op::Fault { kind: *kind, place: field.place });
+                    self.emit(TailOp::Fault { kind: *kind, place: field.place });
                     closed = true;
                     break;
                 }
             };
             let test = test.map(|t| self.emit(t));
             let n = self.number(i as u64, self.u32);
-            self.emit(Op::Set(taken, n));
+            self.emit(TailOp::Set(taken, n));
             self.fields(inst, &case.fields)?;
             behind |= self.behind;
-            exits.push(self.emit(Op::Jump(0)));
+            exits.push(self.emit(TailOp::Jump(0)));
             match test {
                 Some(t) => self.land(t),
                 None => {
@@ -549,7 +552,7 @@ impl Compiler<'_> {
             }
         }
         if !closed {
-            self.emit(Op::Fault { kind: field.bad, place: field.place });
+            self.emit(TailOp::Fault { kind: field.bad, place: field.place });
         }
         self.behind = behind;
         exits.into_iter().for_each(|e| self.land(e));

@@ -176,6 +176,9 @@ fn backend_memory(m: &Module, p: &Port, backends: u64, row: &mut AddRow) -> u64 
     let most = count(o.max_connections.into());
     let how = match protocols(m, p).all(|q| q.sharing == Sharing::Pipelined) {
         true => format!("{} shared; at most {most} with those of large messages", o.connections.max(1)),
+        false if protocols(m, p).any(|q| q.sharing == Sharing::Session) => {
+            format!("as many as clients keep; at most {most}")
+        }
         false => format!("as many as calls under way; at most {most}"),
     };
     let how =

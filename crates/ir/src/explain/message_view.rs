@@ -13,7 +13,7 @@ const PARSER_FIELD: u64 = 8;
 /// Bytes that may be longer than this are parsed in pieces.
 const LONG: u64 = 4096;
 /// `wl_ext`: an offset and a length.
-const EXTENT: Layout = Layout { size: 8, align: 4 };
+const EXTENT: StructLayout = StructLayout { size: 8, align: 4 };
 
 /// Bytes of the largest view of a message. Views in connections and requests all have this size.
 pub fn view_bytes(m: &Module) -> u64 {
@@ -42,7 +42,7 @@ pub fn large_lists(m: &Module) -> Vec<(String, u64, u64)> {
             match &field.kind {
                 FieldKind::Unit { unit, .. } | FieldKind::StreamUnit { unit, .. } => open.push(*unit),
                 FieldKind::List { element, max, .. } if views.keeps_items(u, FieldId(f as u32), *element) => {
-                    let mut item = Layout::EMPTY;
+                    let mut item = StructLayout::EMPTY;
                     views.field(u, *element, &mut item, &mut 0, 0);
                     let bytes = item.whole().size.saturating_mul(u64::from(*max));
                     if bytes >= LARGE_LIST {
@@ -88,21 +88,21 @@ fn parser_members(kind: &FieldKind) -> u64 {
 
 /// Size and alignment of a struct, member by member.
 #[derive(Clone, Copy)]
-struct Layout {
+struct StructLayout {
     size: u64,
     align: u64,
 }
 
-impl Layout {
-    const EMPTY: Layout = Layout { size: 0, align: 1 };
+impl StructLayout {
+    const EMPTY: StructLayout = StructLayout { size: 0, align: 1 };
 
-    fn add(&mut self, member: Layout) {
+    fn add(&mut self, member: StructLayout) {
         self.size = self.size.next_multiple_of(member.align).saturating_add(member.size);
         self.align = self.align.max(member.align);
     }
 
-    fn whole(self) -> Layout {
-        Layout { size: self.size.next_multiple_of(self.align), ..self }
+    fn whole(self) -> StructLayout {
+        StructLayout { size: self.size.next_multiple_of(self.align), ..self }
     }
 }
 
@@ -119,8 +119,8 @@ impl Views<'_> {
     }
 
     /// The struct of a unit. `own` sums the bytes of its parser's own members.
-    fn unit(&self, u: UnitId, own: &mut u64, depth: u32) -> Layout {
-        let mut all = Layout::EMPTY;
+    fn unit(&self, u: UnitId, own: &mut u64, depth: u32) -> StructLayout {
+        let mut all = StructLayout::EMPTY;
         if depth > layout::MAX_DEPTH {
             return all;
         }
@@ -129,7 +129,7 @@ impl Views<'_> {
             all.add(self.value(p.ty));
         }
         if unit.fields.iter().any(|f| matches!(f.kind, FieldKind::Align { .. })) {
-            all.add(Layout { size: 8, align: 8 });
+            all.add(StructLayout { size: 8, align: 8 });
         }
         for f in &unit.body {
             self.field(u, *f, &mut all, own, depth);
@@ -137,7 +137,7 @@ impl Views<'_> {
         all.whole()
     }
 
-    fn field(&self, u: UnitId, f: FieldId, to: &mut Layout, own: &mut u64, depth: u32) {
+    fn field(&self, u: UnitId, f: FieldId, to: &mut StructLayout, own: &mut u64, depth: u32) {
         if self.has_extent(u, f) {
             to.add(EXTENT);
         }
@@ -148,20 +148,20 @@ impl Views<'_> {
                 to.add(self.unit(*unit, own, depth + 1))
             }
             FieldKind::List { element, max, .. } => {
-                to.add(Layout { size: 4, align: 4 });
-                let mut item = Layout::EMPTY;
+                to.add(StructLayout { size: 4, align: 4 });
+                let mut item = StructLayout::EMPTY;
                 self.field(u, *element, &mut item, own, depth + 1);
                 let (n, item) = (if self.keeps_items(u, f, *element) { *max } else { 1 }, item.whole());
-                to.add(Layout { size: item.size.saturating_mul(n.max(1).into()), ..item });
+                to.add(StructLayout { size: item.size.saturating_mul(n.max(1).into()), ..item });
             }
             FieldKind::Switch { cases } => {
-                to.add(Layout { size: 2, align: 2 });
-                let mut union = Layout::EMPTY;
+                to.add(StructLayout { size: 2, align: 2 });
+                let mut union = StructLayout::EMPTY;
                 for case in cases {
-                    let mut one = Layout::EMPTY;
+                    let mut one = StructLayout::EMPTY;
                     case.fields.iter().for_each(|f| self.field(u, *f, &mut one, own, depth + 1));
                     let one = one.whole();
-                    union = Layout { size: union.size.max(one.size), align: union.align.max(one.align) };
+                    union = StructLayout { size: union.size.max(one.size), align: union.align.max(one.align) };
                 }
                 to.add(union.whole());
             }
@@ -190,9 +190,9 @@ impl Views<'_> {
     }
 
     /// A value in a view; bytes are an extent, and a flag says whether there are any.
-    fn value(&self, ty: TyId) -> Layout {
-        let fixed = c_layout(self.m, ty).map(|(size, align)| Layout { size, align });
-        fixed.unwrap_or(Layout { size: 12, align: 4 })
+    fn value(&self, ty: TyId) -> StructLayout {
+        let fixed = c_layout(self.m, ty).map(|(size, align)| StructLayout { size, align });
+        fixed.unwrap_or(StructLayout { size: 12, align: 4 })
     }
 
     /// Merges keep values that no expression reads.

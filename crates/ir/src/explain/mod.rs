@@ -414,7 +414,9 @@ fn protocols(m: &Module, out: &mut String) {
             let sharing = match p.sharing {
                 Sharing::Pipelined => "connections shared, pipelined",
                 Sharing::Exclusive => "connections pooled",
+                Sharing::Session => "a connection for each client's",
             };
+            let order = if p.sharing == Sharing::Session { "messages in both directions".into() } else { order };
             (p.name.clone(), messages, vec![format!("{order}; {sharing}")])
         })
         .collect();

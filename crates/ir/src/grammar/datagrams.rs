@@ -31,7 +31,9 @@ pub(super) fn check(m: &Module, out: &mut Vec<Finding>) {
 /// The part of a protocol that needs a connection.
 fn needs_connection(m: &Module, p: &Protocol) -> Option<&'static str> {
     let merged = m.merges.iter().any(|g| [g.from, g.to].iter().any(|q| m.ports[q.index()].udp));
-    if p.tunnel.is_some() {
+    if p.sharing == Sharing::Session {
+        Some("a conversation lives as long as its connections")
+    } else if p.tunnel.is_some() {
         Some("it opens a tunnel")
     } else if p.private_request.is_some() || p.private_response.is_some() {
         Some("it ties connections to clients")

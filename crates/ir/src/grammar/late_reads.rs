@@ -186,7 +186,7 @@ impl Seek<'_> {
                 self.read(unit, f, e, &there);
                 there
             }
-            FieldKind::Pass { how: Pass::When(e) } => {
+            FieldKind::Pass { how: PassRule::When(e) } => {
                 self.read(unit, f, e, &there);
                 if matches!(there, There::All) && !self.early.contains(&(unit, f)) {
                     self.early.push((unit, f))

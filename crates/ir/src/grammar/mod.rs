@@ -161,15 +161,16 @@ fn needed_whole(m: &Module, unit: UnitId) -> bool {
                         .any(|b| body_needs_tail(m, rule, unit, b, LocalId(0)))))
     });
     let handlers = m.handlers.iter().any(|h| match h.on {
-        On::Message { protocol, .. } => {
-            m.protocols.get(protocol.index()).is_some_and(|p| p.request == unit)
-                && body_needs_tail(m, rule, unit, &h.body, LocalId(0))
+        On::Message { .. } | On::Channel(_) => {
+            m.message_of(h.on).is_some_and(|(_, u)| u == unit) && body_needs_tail(m, rule, unit, &h.body, LocalId(0))
         }
         On::Frame { .. }
         | On::Opened(_)
         | On::Greeting(_)
         | On::Probe(_)
         | On::Closed(_)
+        | On::ChannelOpened(_)
+        | On::ChannelClosed(_)
         | On::Fault
         | On::Start
         | On::End
@@ -188,7 +189,7 @@ fn needed_whole(m: &Module, unit: UnitId) -> bool {
 
 /// Units, nested ones first.
 fn nesting_order(m: &Module) -> Result<Vec<UnitId>, Vec<Finding>> {
-    let mut order = Order { m, state: vec![0; m.units.len()], order: Vec::new(), findings: Vec::new() };
+    let mut order = UnitOrder { m, state: vec![0; m.units.len()], order: Vec::new(), findings: Vec::new() };
     for u in 0..m.units.len() {
         order.visit(UnitId(u as u32))
     }
@@ -199,14 +200,14 @@ fn nesting_order(m: &Module) -> Result<Vec<UnitId>, Vec<Finding>> {
     }
 }
 
-struct Order<'a> {
+struct UnitOrder<'a> {
     m: &'a Module,
     state: Vec<u8>,
     order: Vec<UnitId>,
     findings: Vec<Finding>,
 }
 
-impl Order<'_> {
+impl UnitOrder<'_> {
     fn visit(&mut self, u: UnitId) {
         self.state[u.index()] = 1;
         for field in &self.m.unit(u).fields {

@@ -256,7 +256,7 @@ pub fn head_max(m: &Module, facts: &super::measure::Facts, rule: Rule, unit: Uni
 /// Largest number of head bytes in a field: when the head goes on behind it (None: it never does)
 /// and when it ends inside.
 #[derive(Clone, Copy)]
-struct Part {
+struct HeadPart {
     through: Option<u64>,
     ended: u64,
 }
@@ -266,14 +266,14 @@ struct Heads<'a> {
     m: &'a Module,
     facts: &'a super::measure::Facts,
     rule: Rule,
-    units: Vec<Option<Part>>,
+    units: Vec<Option<HeadPart>>,
 }
 
 impl Heads<'_> {
-    fn field(&mut self, unit: UnitId, field: FieldId) -> Part {
+    fn field(&mut self, unit: UnitId, field: FieldId) -> HeadPart {
         let m = self.m;
         if begins(m, self.rule, unit, field) {
-            return Part { through: None, ended: 0 };
+            return HeadPart { through: None, ended: 0 };
         }
         match &m.unit(unit).fields[field.index()].kind {
             FieldKind::Unit { unit, .. } => {
@@ -284,10 +284,10 @@ impl Heads<'_> {
                 self.units[unit.index()] = Some(part);
                 part
             }
-            FieldKind::Switch { cases } => cases.iter().fold(Part { through: None, ended: 0 }, |a, c| {
+            FieldKind::Switch { cases } => cases.iter().fold(HeadPart { through: None, ended: 0 }, |a, c| {
                 let guard = super::measure::guard_max(&c.guard);
                 let part = self.sequence(unit, &c.fields);
-                Part {
+                HeadPart {
                     through: a.through.max(part.through.map(|n| n.saturating_add(guard))),
                     ended: a.ended.max(part.ended.saturating_add(guard)),
                 }
@@ -306,12 +306,12 @@ impl Heads<'_> {
             | FieldKind::Recover { .. }
             | FieldKind::Pass { .. }
             | FieldKind::Align { .. }
-            | FieldKind::Nothing => Part { through: Some(self.facts.field(m, unit, field).max), ended: 0 },
+            | FieldKind::Nothing => HeadPart { through: Some(self.facts.field(m, unit, field).max), ended: 0 },
         }
     }
 
-    fn sequence(&mut self, unit: UnitId, fields: &[FieldId]) -> Part {
-        let mut sum = Part { through: Some(0), ended: 0 };
+    fn sequence(&mut self, unit: UnitId, fields: &[FieldId]) -> HeadPart {
+        let mut sum = HeadPart { through: Some(0), ended: 0 };
         for &f in fields {
             let Some(so_far) = sum.through else { break };
             let part = self.field(unit, f);

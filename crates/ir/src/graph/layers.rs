@@ -41,7 +41,7 @@ pub struct Layers {
     pub columns: Vec<Column>,
 }
 
-type Layout = Graph<NodeLabel, EdgeLabel>;
+type LayoutGraph = Graph<NodeLabel, EdgeLabel>;
 
 /// `linked`: the boxes that have a place here.
 pub fn layers(parts: &Parts, linked: &[bool]) -> Layers {
@@ -75,13 +75,13 @@ fn ends(parts: &Parts, e: &Edge) -> (usize, usize) {
     }
 }
 
-fn join(graph: &mut Layout, from: &str, to: &str, name: &str, (weight, minlen): (i32, i32)) {
+fn join(graph: &mut LayoutGraph, from: &str, to: &str, name: &str, (weight, minlen): (i32, i32)) {
     let label = EdgeLabel { weight, minlen, labelpos: LabelPos::Center, ..EdgeLabel::default() };
     graph.set_edge(from, to, Some(label), Some(name));
 }
 
 /// Boxes and messages, ports drawn to the sides.
-fn messages(parts: &Parts, linked: &[bool]) -> Layout {
+fn messages(parts: &Parts, linked: &[bool]) -> LayoutGraph {
     let mut graph = Graph::with_options(GraphOptions { directed: true, multigraph: true, compound: true });
     graph.set_node(BEFORE, Some(NodeLabel::default()));
     graph.set_node(BEHIND, Some(NodeLabel::default()));
@@ -113,7 +113,7 @@ fn messages(parts: &Parts, linked: &[bool]) -> Layout {
 }
 
 /// Uses of tables, from the earlier column to the later one.
-fn uses(parts: &Parts, first: &[Rect], graph: &mut Layout) {
+fn uses(parts: &Parts, first: &[Rect], graph: &mut LayoutGraph) {
     for (n, e) in parts.edges.iter().enumerate().filter(|(_, e)| e.kind == EdgeKind::Uses) {
         let (a, b) = (e.from.node, e.to.node);
         let (a, b) = if first[a].center() <= first[b].center() { (a, b) } else { (b, a) };
@@ -124,7 +124,7 @@ fn uses(parts: &Parts, first: &[Rect], graph: &mut Layout) {
 }
 
 /// The ports at the right stand behind all other boxes.
-fn keep_ports_last(parts: &Parts, linked: &[bool], first: &[Rect], graph: &mut Layout) {
+fn keep_ports_last(parts: &Parts, linked: &[bool], first: &[Rect], graph: &mut LayoutGraph) {
     let between = (0..first.len()).filter(|n| linked[*n] && parts.nodes[*n].side != Side::Right);
     let mut middles: Vec<i64> = between.map(|n| first[n].center()).collect();
     middles.sort_unstable();
@@ -133,7 +133,7 @@ fn keep_ports_last(parts: &Parts, linked: &[bool], first: &[Rect], graph: &mut L
     join(graph, BEFORE, BEHIND, "", (WEAK, columns + 2))
 }
 
-fn run(graph: &mut Layout) {
+fn run(graph: &mut LayoutGraph) {
     let options = LayoutOptions {
         rankdir: RankDir::LR,
         nodesep: GAP,
@@ -156,11 +156,11 @@ fn rect(label: Option<&NodeLabel>) -> Option<Rect> {
     })
 }
 
-fn boxes(graph: &Layout, parts: &Parts) -> Vec<Rect> {
+fn boxes(graph: &LayoutGraph, parts: &Parts) -> Vec<Rect> {
     (0..parts.nodes.len()).map(|n| rect(graph.node(&box_name(n))).unwrap_or_default()).collect()
 }
 
-fn read(graph: &Layout, parts: &Parts) -> Layers {
+fn read(graph: &LayoutGraph, parts: &Parts) -> Layers {
     let mut boxes = boxes(graph, parts);
     let columns = columns(&boxes);
     // Boxes of a column have one width.
@@ -175,7 +175,7 @@ fn read(graph: &Layout, parts: &Parts) -> Layers {
 }
 
 /// The points between the ends of an arrow, in its direction.
-fn points(graph: &Layout, n: usize, e: &Edge) -> Vec<Point> {
+fn points(graph: &LayoutGraph, n: usize, e: &Edge) -> Vec<Point> {
     let (a, b) = (box_name(e.from.node), box_name(e.to.node));
     let name = n.to_string();
     let there = graph.edge(&a, &b, Some(&name));

@@ -88,10 +88,13 @@ impl Maker<'_> {
     fn is_read(&self, port: usize) -> bool {
         let of = |on: &On| match on {
             On::Message { port, .. } | On::Frame { port, .. } => Some(port.index()),
+            On::Channel(c) => self.m.channels.get(c.index()).map(|c| c.port.index()),
             On::Opened(_)
             | On::Greeting(_)
             | On::Probe(_)
             | On::Closed(_)
+            | On::ChannelOpened(_)
+            | On::ChannelClosed(_)
             | On::Fault
             | On::Start
             | On::End
@@ -217,7 +220,7 @@ impl Maker<'_> {
         walk::stmts(&h.body.block, &mut |s| {
             let act = matches!(s.kind, StmtKind::Frame { act: FrameAct::Send { .. }, .. });
             sends |= act || matches!(s.kind, StmtKind::Output { .. } | StmtKind::SendFrame { .. });
-            sends |= matches!(s.kind, StmtKind::Send { .. } | StmtKind::Call { .. });
+            sends |= matches!(s.kind, StmtKind::Send { .. } | StmtKind::Call { .. } | StmtKind::Tell { .. });
         });
         (!sends).then(|| (first, name.to_string()))
     }
@@ -229,9 +232,15 @@ impl Maker<'_> {
             On::Test(_) | On::Check { .. } => return,
             On::Signal(_) if m.signal_of(h.on).is_some_and(|s| of_table(m, &s.name)) => return,
             On::Every(_) | On::Start | On::End | On::Signal(_) | On::Fault => Look::Event,
-            On::Message { .. } | On::Frame { .. } | On::Opened(_) | On::Greeting(_) | On::Probe(_) | On::Closed(_) => {
-                Look::Handler
-            }
+            On::Message { .. }
+            | On::Frame { .. }
+            | On::Opened(_)
+            | On::Greeting(_)
+            | On::Probe(_)
+            | On::Closed(_)
+            | On::Channel(_)
+            | On::ChannelOpened(_)
+            | On::ChannelClosed(_) => Look::Handler,
         };
         let protocol = explain::handler_protocol(m, h).map(|p| line(format!("as {p}")));
         let steps = line(format!("at most {} steps", explain::count(h.steps)));
@@ -245,6 +254,10 @@ impl Maker<'_> {
                 let mut replies = false;
                 walk::stmts(&h.body.block, &mut |s| replies |= matches!(s.kind, StmtKind::Reply { .. }));
                 self.edge(from, this, if replies { EdgeKind::Exchange } else { EdgeKind::Message })
+            }
+            On::Channel(c) | On::ChannelOpened(c) | On::ChannelClosed(c) => {
+                let from = self.source(m.channels[c.index()].port);
+                self.edge(from, this, EdgeKind::Message)
             }
             On::Opened(port) | On::Closed(port) => {
                 let from = self.source(port);
@@ -281,6 +294,7 @@ impl Maker<'_> {
             StmtKind::Frame { act: FrameAct::Send { port, .. }, .. }
             | StmtKind::SendFrame { port, .. }
             | StmtKind::Send { port, .. } => to.push((Ok(*port), EdgeKind::Message)),
+            StmtKind::Tell { to: peer, .. } => to.extend(m.port_of(*peer).map(|p| (Ok(p), EdgeKind::Message))),
             StmtKind::Call { port, .. } => to.push((Ok(*port), EdgeKind::Exchange)),
             StmtKind::Count(counter, _) => counters.push(*counter),
             StmtKind::Queue { port, .. } => queues.push(*port),

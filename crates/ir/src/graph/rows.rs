@@ -98,7 +98,7 @@ fn slices(r: &Rect, cuts: &[i64]) -> Vec<Rect> {
 
 /// Puts the rows one below the other, each at the left and without empty bands.
 fn stack(placed: &mut Placed, cuts: &[i64]) {
-    let mut rows: Vec<Row> = (0..=cuts.len()).map(|_| Row::default()).collect();
+    let mut rows: Vec<PictureRow> = (0..=cuts.len()).map(|_| PictureRow::default()).collect();
     let mut cover = |x: i64, y: i64, bottom: i64| rows[row(x, cuts)].cover(x, y, bottom);
     let boxes = placed.boxes.iter().chain(placed.tables.iter().flatten());
     boxes.filter(|r| r.width > 0).for_each(|r| cover(r.x, r.y, r.bottom()));
@@ -135,13 +135,13 @@ const BAND: i64 = 30;
 
 /// A row: the spans of its heights in which something is drawn.
 #[derive(Default)]
-struct Row {
+struct PictureRow {
     left: Option<i64>,
     /// Beginning, end, and the place in the picture.
     spans: Vec<(i64, i64, i64)>,
 }
 
-impl Row {
+impl PictureRow {
     fn cover(&mut self, x: i64, y: i64, bottom: i64) {
         self.left = Some(self.left.map_or(x, |l| l.min(x)));
         self.spans.push((y, bottom, 0))

@@ -92,6 +92,9 @@ fn row(s: &StmtKind) -> Row {
         | Outcome(_)
         | StmtKind::Send { .. }
         | Close
+        | Tell { .. }
+        | OpenChannel { .. }
+        | CloseChannel(_)
         | Emit(_)
         | Parse { .. }
         | Render { .. }

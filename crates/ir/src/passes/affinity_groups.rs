@@ -7,7 +7,7 @@
 //! tables stay divided by core. The parts are compared in the terms of the first member. Apps whose
 //! packets have other headers form no cluster.
 
-use super::flow_affinity::{self, Part, Plan};
+use super::flow_affinity::{self, KeyPart, Plan};
 use crate::*;
 
 /// Of each app the frame ports that are read, and what each is bound to: apps that read the same
@@ -29,7 +29,7 @@ pub struct Cluster {
     pub apps: Vec<usize>,
     /// The common key, in the terms of the first app that has one; empty: by flow, or all on one
     /// core.
-    parts: Vec<Part>,
+    parts: Vec<KeyPart>,
     keyed: Option<usize>,
     one_core: bool,
     /// The key in words.
@@ -108,8 +108,8 @@ pub fn apply(apps: &mut [Module], bound: &Bound) -> Vec<Option<u32>> {
 }
 
 /// The parts of one app's key in the terms of another, whose types are added to as needed.
-fn moved_into(apps: &mut [Module], from: usize, to: usize, parts: &[Part]) -> Option<Vec<Part>> {
-    let all = |e: &Part, f: &mut dyn FnMut(&Ty)| {
+fn moved_into(apps: &mut [Module], from: usize, to: usize, parts: &[KeyPart]) -> Option<Vec<KeyPart>> {
+    let all = |e: &KeyPart, f: &mut dyn FnMut(&Ty)| {
         for e in e.exprs() {
             walk::expr(e, &mut |e| f(apps[from].ty(e.ty)))
         }
@@ -172,7 +172,7 @@ impl Cluster {
             (Some(k), true) => self.parts.iter().all(|p| of_flow(&apps[k], flow_affinity::plan(&apps[k]).unit, p)),
             (Some(k), false) => {
                 let Some(terms) = Terms::between(m, &apps[k]) else { return false };
-                let theirs: Vec<Part> = terms.parts(&plan.parts).into_iter().flatten().collect();
+                let theirs: Vec<KeyPart> = terms.parts(&plan.parts).into_iter().flatten().collect();
                 let common = flow_affinity::common(&self.parts, &theirs);
                 let found = !common.is_empty();
                 if found {
@@ -245,7 +245,7 @@ fn is_inside(m: &Module, p: PortId) -> bool {
 
 /// Whether a part of a key is the same for all frames of a flow: of addresses, ports and the
 /// protocol.
-fn of_flow(m: &Module, unit: Option<UnitId>, part: &Part) -> bool {
+fn of_flow(m: &Module, unit: Option<UnitId>, part: &KeyPart) -> bool {
     let layers = unit.and_then(|u| m.unit(u).frame.as_ref()).map_or(&[][..], |f| &f.layers);
     let mut ok = true;
     for e in part.exprs() {
@@ -306,13 +306,13 @@ impl<'m> Terms<'m> {
             && a.after.iter().zip(&b.after).all(after)
     }
 
-    fn parts(&self, parts: &[Part]) -> Vec<Option<Part>> {
+    fn parts(&self, parts: &[KeyPart]) -> Vec<Option<KeyPart>> {
         parts
             .iter()
             .map(|p| {
                 Some(match p {
-                    Part::One(e) => Part::One(self.expr(e)?),
-                    Part::Pair(a, b) => Part::Pair(self.expr(a)?, self.expr(b)?),
+                    KeyPart::One(e) => KeyPart::One(self.expr(e)?),
+                    KeyPart::Pair(a, b) => KeyPart::Pair(self.expr(a)?, self.expr(b)?),
                 })
             })
             .collect()

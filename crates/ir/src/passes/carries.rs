@@ -29,8 +29,8 @@ pub fn run(m: &mut Module) {
     let parts = parts(m);
     for (n, p) in m.ports.iter_mut().enumerate().filter(|(_, p)| p.kind.is_queue()) {
         let fields = live.queues[n].iter().filter_map(|v| match v {
-            Value::Mark => None,
-            Value::Field(f) => Some(*f),
+            CarriedValue::Mark => None,
+            CarriedValue::Field(f) => Some(*f),
         });
         p.carries.state = fields.collect();
         p.carries.part = if p.carries.fixed { FramePart::Whole } else { parts[n] };
@@ -39,15 +39,15 @@ pub fn run(m: &mut Module) {
 
 /// A value that goes along with a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Value {
+enum CarriedValue {
     Mark,
     Field(PacketFieldId),
 }
 
 /// The values that are read behind queues and inputs.
 struct Live {
-    queues: Vec<BTreeSet<Value>>,
-    inputs: Vec<BTreeSet<Value>>,
+    queues: Vec<BTreeSet<CarriedValue>>,
+    inputs: Vec<BTreeSet<CarriedValue>>,
 }
 
 impl Live {
@@ -66,8 +66,8 @@ impl Live {
             for (n, i) in m.inputs.iter().enumerate() {
                 let Some(body) = &i.body else { continue };
                 let needed = live.needed(m, body);
-                let given = i.state.iter().enumerate().map(|(k, f)| (i.first_field() + k, Value::Field(*f)));
-                let all = [(1, Value::Mark)].into_iter().chain(given);
+                let given = i.state.iter().enumerate().map(|(k, f)| (i.first_field() + k, CarriedValue::Field(*f)));
+                let all = [(1, CarriedValue::Mark)].into_iter().chain(given);
                 next.inputs[n].extend(all.filter(|(l, _)| needed.contains(&LocalId(*l as u32))).map(|(_, v)| v));
             }
             if (&next.queues, &next.inputs) == (&live.queues, &live.inputs) {
@@ -78,7 +78,7 @@ impl Live {
     }
 
     /// Whether a value that is sent there is read.
-    fn takes(&self, to: Target, v: Value) -> bool {
+    fn takes(&self, to: Target, v: CarriedValue) -> bool {
         match to {
             Target::Input { input, .. } => self.inputs[input.index()].contains(&v),
             Target::Port { port, .. } => self.queues[port.index()].contains(&v),
@@ -109,18 +109,18 @@ impl Live {
             StmtKind::Output { wire, mark, state, .. } => {
                 let to = m.wires[wire.index()].to;
                 skipped.extend(
-                    state.iter().filter(|c| !self.takes(to, Value::Field(c.field))).map(|c| &raw const c.value),
+                    state.iter().filter(|c| !self.takes(to, CarriedValue::Field(c.field))).map(|c| &raw const c.value),
                 );
-                if !self.takes(to, Value::Mark) {
+                if !self.takes(to, CarriedValue::Mark) {
                     skipped.push(mark)
                 }
             }
             StmtKind::Frame { act: FrameAct::Send { port, mark, state, .. }, .. } => {
                 let to = Target::Port { port: *port, index: 0 };
                 skipped.extend(
-                    state.iter().filter(|c| !self.takes(to, Value::Field(c.field))).map(|c| &raw const c.value),
+                    state.iter().filter(|c| !self.takes(to, CarriedValue::Field(c.field))).map(|c| &raw const c.value),
                 );
-                if let Some(mark) = mark.as_ref().filter(|_| !self.takes(to, Value::Mark)) {
+                if let Some(mark) = mark.as_ref().filter(|_| !self.takes(to, CarriedValue::Mark)) {
                     skipped.push(mark)
                 }
             }
@@ -141,7 +141,7 @@ impl Live {
 
 /// The values that a handler reads of those that its packet brings.
 #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-fn brought(body: &Body, needed: &BTreeSet<LocalId>) -> BTreeSet<Value> {
+fn brought(body: &Body, needed: &BTreeSet<LocalId>) -> BTreeSet<CarriedValue> {
     let mut found = BTreeSet::new();
     walk::stmts(&body.block, &mut |s| {
         if matches!(&s.kind, StmtKind::Set(l, _) if !needed.contains(l)) {
@@ -149,8 +149,8 @@ fn brought(body: &Body, needed: &BTreeSet<LocalId>) -> BTreeSet<Value> {
         }
         walk::stmt_exprs(&s.kind, &mut |e| {
             walk::expr(e, &mut |e| match *e.kind {
-                ExprKind::FrameMark(_) => drop(found.insert(Value::Mark)),
-                ExprKind::PacketState(_, f) => drop(found.insert(Value::Field(f))),
+                ExprKind::FrameMark(_) => drop(found.insert(CarriedValue::Mark)),
+                ExprKind::PacketState(_, f) => drop(found.insert(CarriedValue::Field(f))),
                 _ => {}
             })
         })
@@ -166,12 +166,12 @@ fn prune(m: &mut Module, live: &Live) {
         walk::stmts_mut(&mut b.block, &mut |s| match &mut s.kind {
             StmtKind::Output { wire, state, .. } => {
                 let to = wires[wire.index()].to;
-                state.retain(|c| live.takes(to, Value::Field(c.field)))
+                state.retain(|c| live.takes(to, CarriedValue::Field(c.field)))
             }
             StmtKind::Frame { act: FrameAct::Send { port, mark, state, .. }, .. } => {
                 let to = Target::Port { port: *port, index: 0 };
-                state.retain(|c| live.takes(to, Value::Field(c.field)));
-                if !live.takes(to, Value::Mark) {
+                state.retain(|c| live.takes(to, CarriedValue::Field(c.field)));
+                if !live.takes(to, CarriedValue::Mark) {
                     *mark = None
                 }
             }

@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
     pub unit: Option<UnitId>,
-    pub parts: Vec<Part>,
+    pub parts: Vec<KeyPart>,
     pub tables: Vec<(bool, String)>,
     /** Packets change this table, of which every core would have a copy: one core handles them all. */
     pub one_core: Option<TableId>,
@@ -25,7 +25,7 @@ pub struct Plan {
 
 /// Part of a flow key, over local 0 of a handler of frames.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Part {
+pub enum KeyPart {
     One(Expr),
     /// Both, in no order.
     Pair(Expr, Expr),
@@ -36,7 +36,7 @@ pub enum Part {
 const FRAME: Root = Root::Local(LocalId(0));
 
 /// The parts of a table's key at one use; None: not known from the frame.
-type Use = Vec<Option<Part>>;
+type Use = Vec<Option<KeyPart>>;
 
 /// Tables that share a steering key beyond this many are not looked at together.
 const MOST_PARTS: usize = 64;
@@ -57,11 +57,7 @@ pub fn run(m: &mut Module) {
 /// evict or expire: shared ones do that exactly.
 pub fn alone(m: &mut Module) {
     let frames = m.handlers.iter().any(|h| matches!(h.on, On::Frame { .. }));
-    if !frames
-        || m.handlers.iter().any(|h| {
-            matches!(h.on, On::Message { .. } | On::Opened(_) | On::Greeting(_) | On::Probe(_) | On::Closed(_))
-        })
-    {
+    if !frames || m.handlers.iter().any(|h| h.on.is_of_connections()) {
         return;
     }
     let own: Vec<bool> = m.tables.iter().map(|t| needs_no_locks(m, t)).collect();
@@ -100,7 +96,7 @@ fn segment_plan(m: &Module) -> Plan {
 pub(super) fn by(m: &mut Module, plan: Plan, everywhere: bool) {
     let (mut own, outer) = (Vec::new(), plan.unit.map(|u| outer_addresses(m, u)).unwrap_or_default());
     let keys: Vec<Expr> = plan.parts.iter().flat_map(|p| p.exprs()).cloned().collect();
-    let symmetric = !plan.parts.is_empty() && plan.parts.iter().all(|p| matches!(p, Part::Pair(..)));
+    let symmetric = !plan.parts.is_empty() && plan.parts.iter().all(|p| matches!(p, KeyPart::Pair(..)));
     let mut steer = Vec::new();
     if plan.one_core.is_some() {
         let number = m.intern(Ty::UInt(32));
@@ -167,26 +163,26 @@ fn fixed(m: &Module, t: &Table) -> bool {
         && !layout::has_list(m, t.value)
 }
 
-impl Part {
+impl KeyPart {
     pub(super) fn exprs(&self) -> Vec<&Expr> {
         match self {
-            Part::One(e) => vec![e],
-            Part::Pair(a, b) => vec![a, b],
+            KeyPart::One(e) => vec![e],
+            KeyPart::Pair(a, b) => vec![a, b],
         }
     }
 
-    fn rooted(self, from: Root, to: Root) -> Part {
+    fn rooted(self, from: Root, to: Root) -> KeyPart {
         match self {
-            Part::One(e) => Part::One(rooted(e, from, to)),
-            Part::Pair(a, b) => Part::Pair(rooted(a, from, to), rooted(b, from, to)),
+            KeyPart::One(e) => KeyPart::One(rooted(e, from, to)),
+            KeyPart::Pair(a, b) => KeyPart::Pair(rooted(a, from, to), rooted(b, from, to)),
         }
     }
 
     /// The values to be hashed, zero where the headers they are read from are absent.
     fn lowered(&self, m: &mut Module, unit: UnitId) -> Vec<Expr> {
         match self {
-            Part::One(e) => vec![guarded(m, unit, e.clone())],
-            Part::Pair(a, b) => {
+            KeyPart::One(e) => vec![guarded(m, unit, e.clone())],
+            KeyPart::Pair(a, b) => {
                 let (a, b) = (guarded(m, unit, a.clone()), guarded(m, unit, b.clone()));
                 let boolean = m.intern(Ty::Bool);
                 let wide = m.intern(Ty::UInt(128));
@@ -219,8 +215,8 @@ pub fn plan(m: &Module) -> Plan {
     for i in &m.inputs {
         uses.input(i)
     }
-    let candidates: Vec<Option<Vec<Part>>> = (0..m.tables.len()).map(|t| uses.derivable(t)).collect();
-    let mut best: (Vec<usize>, Vec<Part>) = (Vec::new(), Vec::new());
+    let candidates: Vec<Option<Vec<KeyPart>>> = (0..m.tables.len()).map(|t| uses.derivable(t)).collect();
+    let mut best: (Vec<usize>, Vec<KeyPart>) = (Vec::new(), Vec::new());
     for (seed, parts) in candidates.iter().enumerate() {
         let Some(parts) = parts else { continue };
         let (mut common, mut members) = (parts.clone(), vec![seed]);
@@ -339,7 +335,7 @@ impl TableUses<'_> {
         };
         let Some((unit, port)) = unit else {
             // Connections are on cores of their own: what they walk or count must be all of it.
-            if matches!(h.on, On::Message { .. } | On::Opened(_) | On::Greeting(_) | On::Probe(_) | On::Closed(_)) {
+            if h.on.is_of_connections() {
                 walk::stmts(&h.body.block, &mut |s| {
                     if let Some(t) = s.kind.table() {
                         self.outside[t.index()] = Some("connections use it, too, on cores of their own")
@@ -416,12 +412,12 @@ impl TableUses<'_> {
     }
 
     /// The parts of a table's key that can be steered by.
-    fn derivable(&self, t: usize) -> Option<Vec<Part>> {
+    fn derivable(&self, t: usize) -> Option<Vec<KeyPart>> {
         if self.mixed || self.outside[t].is_some() || !divided(&self.m.tables[t]) {
             return None;
         }
         let (first, rest) = self.of[t].split_first()?;
-        let mut found: Vec<Part> = Vec::new();
+        let mut found: Vec<KeyPart> = Vec::new();
         for (n, part) in first.iter().enumerate() {
             let Some(part) = part else { continue };
             let general = rest.iter().try_fold(part.clone(), |p, u| same_part(&p, u.get(n)?.as_ref()?));
@@ -430,7 +426,7 @@ impl TableUses<'_> {
             }
         }
         let singles = |u: &Use, n: usize| match u.get(n) {
-            Some(Some(Part::One(e))) => Some(e.clone()),
+            Some(Some(KeyPart::One(e))) => Some(e.clone()),
             _ => None,
         };
         // Two parts that are the same two at every use, in any order.
@@ -440,9 +436,9 @@ impl TableUses<'_> {
                 if a.ty != b.ty {
                     continue;
                 }
-                let pair = rest
-                    .iter()
-                    .try_fold(Part::Pair(a, b), |p, u| same_part(&p, &Part::Pair(singles(u, i)?, singles(u, j)?)));
+                let pair = rest.iter().try_fold(KeyPart::Pair(a, b), |p, u| {
+                    same_part(&p, &KeyPart::Pair(singles(u, i)?, singles(u, j)?))
+                });
                 if let (Some(p), true) = (pair, found.len() < MOST_PARTS) {
                     found.push(p)
                 }
@@ -592,23 +588,23 @@ fn from_frame(e: &Expr, changed: &[(FieldId, FieldId)]) -> bool {
 }
 
 /// The parts of a key: components of records and tuples; a pair ordered by comparison is unordered.
-fn split(e: &Expr, into: &mut Vec<Option<Part>>) {
+fn split(e: &Expr, into: &mut Vec<Option<KeyPart>>) {
     match &*e.kind {
         ExprKind::Make(es) => es.iter().for_each(|e| split(e, into)),
         ExprKind::If(_, a, b) => match (&*a.kind, &*b.kind) {
             (ExprKind::Make(x), ExprKind::Make(y)) if x.len() == 2 && y.len() == 2 && x[0] == y[1] && x[1] == y[0] => {
-                into.push(Some(Part::Pair(x[0].clone(), x[1].clone())));
+                into.push(Some(KeyPart::Pair(x[0].clone(), x[1].clone())));
                 into.push(None);
             }
             (ExprKind::Make(x), ExprKind::Make(y)) if x.len() == y.len() => {
                 let ExprKind::If(c, ..) = &*e.kind else { return };
                 for (a, b) in x.iter().zip(y) {
-                    into.push(Some(Part::One(Expr::new(a.ty, ExprKind::If(c.clone(), a.clone(), b.clone())))))
+                    into.push(Some(KeyPart::One(Expr::new(a.ty, ExprKind::If(c.clone(), a.clone(), b.clone())))))
                 }
             }
-            _ => into.push(Some(Part::One(e.clone()))),
+            _ => into.push(Some(KeyPart::One(e.clone()))),
         },
-        _ => into.push(Some(Part::One(e.clone()))),
+        _ => into.push(Some(KeyPart::One(e.clone()))),
     }
 }
 
@@ -646,35 +642,35 @@ fn over_headers(e: &Expr) -> bool {
     ok
 }
 
-fn same_part(a: &Part, b: &Part) -> Option<Part> {
+fn same_part(a: &KeyPart, b: &KeyPart) -> Option<KeyPart> {
     match (a, b) {
-        (Part::One(x), Part::One(y)) => same(x, y).map(Part::One),
-        (Part::Pair(a, b), Part::Pair(x, y)) => match (same(a, x), same(b, y)) {
-            (Some(a), Some(b)) => Some(Part::Pair(a, b)),
-            _ => Some(Part::Pair(same(a, y)?, same(b, x)?)),
+        (KeyPart::One(x), KeyPart::One(y)) => same(x, y).map(KeyPart::One),
+        (KeyPart::Pair(a, b), KeyPart::Pair(x, y)) => match (same(a, x), same(b, y)) {
+            (Some(a), Some(b)) => Some(KeyPart::Pair(a, b)),
+            _ => Some(KeyPart::Pair(same(a, y)?, same(b, x)?)),
         },
         _ => None,
     }
 }
 
 /// The parts that both have.
-fn meet(a: &[Part], b: &[Part]) -> Vec<Part> {
+fn meet(a: &[KeyPart], b: &[KeyPart]) -> Vec<KeyPart> {
     a.iter().filter_map(|p| b.iter().find_map(|q| same_part(p, q))).collect()
 }
 
 /// The parts of a key that two others have in common.
-pub(super) fn common(a: &[Part], b: &[Part]) -> Vec<Part> {
+pub(super) fn common(a: &[KeyPart], b: &[KeyPart]) -> Vec<KeyPart> {
     needed(meet(&halves(a), &halves(b)))
 }
 
 /// With each two parts of one type as a pair, too: what one key orders another may not.
-fn halves(parts: &[Part]) -> Vec<Part> {
+fn halves(parts: &[KeyPart]) -> Vec<KeyPart> {
     let mut all = parts.to_vec();
     for (n, p) in parts.iter().enumerate() {
         for q in &parts[n + 1..] {
-            if let (Part::One(a), Part::One(b)) = (p, q) {
+            if let (KeyPart::One(a), KeyPart::One(b)) = (p, q) {
                 if a.ty == b.ty && all.len() < MOST_PARTS {
-                    all.push(Part::Pair(a.clone(), b.clone()))
+                    all.push(KeyPart::Pair(a.clone(), b.clone()))
                 }
             }
         }
@@ -683,13 +679,13 @@ fn halves(parts: &[Part]) -> Vec<Part> {
 }
 
 /// Pairs whose two halves are there by themselves say nothing more.
-fn needed(parts: Vec<Part>) -> Vec<Part> {
-    let one = |e: &Expr| parts.iter().any(|p| matches!(p, Part::One(x) if x == e));
+fn needed(parts: Vec<KeyPart>) -> Vec<KeyPart> {
+    let one = |e: &Expr| parts.iter().any(|p| matches!(p, KeyPart::One(x) if x == e));
     parts
         .iter()
         .filter(|p| match p {
-            Part::One(_) => true,
-            Part::Pair(a, b) => !(one(a) || one(b)),
+            KeyPart::One(_) => true,
+            KeyPart::Pair(a, b) => !(one(a) || one(b)),
         })
         .cloned()
         .collect()
@@ -753,8 +749,8 @@ fn guarded(m: &mut Module, unit: UnitId, e: Expr) -> Expr {
 // ---- for people ----
 
 /// A key in words.
-pub(super) fn named(m: &Module, unit: Option<UnitId>, parts: &[Part]) -> String {
-    let name = |p: &Part| p.exprs().iter().map(|e| show(m, unit, e)).collect::<Vec<_>>().join(" with ");
+pub(super) fn named(m: &Module, unit: Option<UnitId>, parts: &[KeyPart]) -> String {
+    let name = |p: &KeyPart| p.exprs().iter().map(|e| show(m, unit, e)).collect::<Vec<_>>().join(" with ");
     parts.iter().map(name).collect::<Vec<_>>().join(", ")
 }
 

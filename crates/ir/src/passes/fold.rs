@@ -31,7 +31,7 @@ pub fn run(m: &mut Module) {
             &mut p.stray,
             &mut p.private_response,
         ];
-        for e in clauses.into_iter().flatten().chain(&mut p.response_args) {
+        for e in clauses.into_iter().flatten().chain(&mut p.response_args).chain(&mut p.request_args) {
             walk::expr_mut(e, &mut fold)
         }
     }

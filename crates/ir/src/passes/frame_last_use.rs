@@ -94,7 +94,7 @@ fn read_behind_changes(m: &Module, frame: bool, body: &mut Body, behind: &[What]
 /// Marks last uses; answers the locals that are read behind a change of what they name.
 fn changed_under(body: &mut Body, memory: &[Memory], behind: &[What]) -> LocalSet {
     let n = body.locals.len();
-    let mut pass = Backward { n, memory, behind, kept: LocalSet::new(n), loops: Vec::new() };
+    let mut pass = LaterUses { n, memory, behind, kept: LocalSet::new(n), loops: Vec::new() };
     pass.block(&mut body.block, &mut LocalSet::new(n));
     pass.kept
 }
@@ -177,22 +177,22 @@ fn is_made(e: &Expr) -> bool {
     matches!(&*e.kind, ExprKind::If(..) | ExprKind::Make(_) | ExprKind::MakeList(_) | ExprKind::Some(_))
 }
 
-struct Loop {
+struct LoopUses {
     at_break: LocalSet,
     at_continue: LocalSet,
 }
 
 /// Sets of the locals that are used later, of those that lie in some memory.
-struct Backward<'a> {
+struct LaterUses<'a> {
     n: usize,
     memory: &'a [Memory],
     behind: &'a [What],
     /// Read behind a change of what they lie in.
     kept: LocalSet,
-    loops: Vec<Loop>,
+    loops: Vec<LoopUses>,
 }
 
-impl Backward<'_> {
+impl LaterUses<'_> {
     fn block(&mut self, block: &mut Block, live: &mut LocalSet) {
         for s in block.iter_mut().rev() {
             self.stmt(&mut s.kind, live)
@@ -261,7 +261,7 @@ impl Backward<'_> {
         let after = live.clone();
         loop {
             let mut next = live.clone();
-            self.loops.push(Loop { at_break: after.clone(), at_continue: next.clone() });
+            self.loops.push(LoopUses { at_break: after.clone(), at_continue: next.clone() });
             self.block(body, &mut next);
             self.loops.pop();
             if !again {

@@ -17,24 +17,24 @@ const MOST: usize = 128;
 pub fn run(m: &mut Module) {
     let types = std::mem::take(&mut m.types);
     m.bodies_mut(&mut |body| {
-        let mut known = Known { types: &types, facts: Vec::new() };
+        let mut known = KnownConditions { types: &types, facts: Vec::new() };
         known.block(&mut body.block);
     });
     m.types = types;
 }
 
 #[derive(Clone, PartialEq)]
-struct Fact {
+struct ImpliedFact {
     cond: Expr,
     holds: bool,
 }
 
-struct Known<'a> {
+struct KnownConditions<'a> {
     types: &'a [Ty],
-    facts: Vec<Rc<Fact>>,
+    facts: Vec<Rc<ImpliedFact>>,
 }
 
-impl Known<'_> {
+impl KnownConditions<'_> {
     /// Simplifies a block; whether its end is reached. Behind it the facts of its end are known.
     fn block(&mut self, block: &mut Block) -> bool {
         for s in block {
@@ -91,6 +91,9 @@ impl Known<'_> {
             | StmtKind::Outcome(_)
             | StmtKind::Send { .. }
             | StmtKind::Close
+            | StmtKind::Tell { .. }
+            | StmtKind::OpenChannel { .. }
+            | StmtKind::CloseChannel(_)
             | StmtKind::Log(_)
             | StmtKind::Emit(_)
             | StmtKind::Parse { .. }
@@ -160,7 +163,7 @@ impl Known<'_> {
     }
 
     /// Goes on with the facts that all ways have; whether there is a way.
-    fn join(&mut self, ends: Vec<Vec<Rc<Fact>>>) -> bool {
+    fn join(&mut self, ends: Vec<Vec<Rc<ImpliedFact>>>) -> bool {
         let mut ends = ends.into_iter();
         let Some(mut facts) = ends.next() else { return false };
         for end in ends {
@@ -222,7 +225,7 @@ impl Known<'_> {
             _ => {
                 let (cond, holds) = plain(cond, holds);
                 if self.facts.len() < MOST && lasts(&cond) {
-                    self.facts.push(Rc::new(Fact { cond, holds }))
+                    self.facts.push(Rc::new(ImpliedFact { cond, holds }))
                 }
             }
         }
@@ -397,6 +400,7 @@ fn changed(s: &StmtKind, f: &mut dyn FnMut(LocalId)) {
         StmtKind::Call { msg, .. }
         | StmtKind::Reply { msg, .. }
         | StmtKind::Send { msg, .. }
+        | StmtKind::Tell { msg, .. }
         | StmtKind::Render { msg, .. }
         | StmtKind::Reread { msg, .. } => {
             if let Outgoing::Pass { edits, .. } = msg {
@@ -429,6 +433,8 @@ fn changed(s: &StmtKind, f: &mut dyn FnMut(LocalId)) {
         | StmtKind::BindPart { .. }
         | StmtKind::Outcome(_)
         | StmtKind::Close
+        | StmtKind::OpenChannel { .. }
+        | StmtKind::CloseChannel(_)
         | StmtKind::Log(_)
         | StmtKind::Emit(_)
         | StmtKind::Parse { .. }

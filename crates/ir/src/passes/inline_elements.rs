@@ -35,7 +35,7 @@ pub fn run(m: &mut Module) {
         inputs: std::mem::take(&mut m.inputs),
         uses,
         budget: BUDGET,
-        known: vec![Known::default(); order.len()],
+        known: vec![InlinedInput::default(); order.len()],
         queues: (0..m.ports.len() as u32).map(PortId).filter(|p| m.is_queue(*p)).collect(),
         packet: m.packet.clone(),
     };
@@ -67,7 +67,7 @@ pub fn whole(m: &mut Module, handler: HandlerId) {
         inputs: m.inputs.clone(),
         uses: vec![0; m.inputs.len()],
         budget: WHOLE,
-        known: vec![Known::default(); m.inputs.len()],
+        known: vec![InlinedInput::default(); m.inputs.len()],
         queues: (0..m.ports.len() as u32).map(PortId).filter(|p| m.is_queue(*p)).collect(),
         packet: m.packet.clone(),
     };
@@ -109,7 +109,7 @@ fn drop_unjoined(m: &mut Module) {
 
 /// The facts about an input whose targets have been put into it.
 #[derive(Clone, Default)]
-struct Known {
+struct InlinedInput {
     inlined: bool,
     depth: usize,
     changes: bool,
@@ -122,7 +122,7 @@ struct Inline {
     uses: Vec<usize>,
     /// Statements that are put into more than one sender.
     budget: usize,
-    known: Vec<Known>,
+    known: Vec<InlinedInput>,
     /// Ports that take the mark with the packet.
     queues: Vec<PortId>,
     /// The fields of the state of packets.
@@ -137,8 +137,11 @@ impl Inline {
             changes |= changes_frame(&s.kind) || self.target(&s.kind).is_some_and(|t| self.known[t.index()].changes);
         });
         let depth = depth(&body.block);
-        self.known[id.index()] =
-            Known { inlined: (size <= self.budget || self.uses[id.index()] == 1) && depth < DEPTH, depth, changes };
+        self.known[id.index()] = InlinedInput {
+            inlined: (size <= self.budget || self.uses[id.index()] == 1) && depth < DEPTH,
+            depth,
+            changes,
+        };
     }
 
     fn target(&self, s: &StmtKind) -> Option<InputId> {

@@ -28,7 +28,7 @@ fn handler(m: &Module, on: On, body: &mut Body) {
     for l in &mut body.locals {
         l.in_frame = false
     }
-    let request = matches!(on, On::Message { .. });
+    let request = matches!(on, On::Message { .. } | On::Channel(_));
     let n = body.locals.len();
     let mut pass = Backward {
         n,
@@ -110,7 +110,7 @@ fn reads_tail(m: &Module, body: &Body, local: LocalId) -> bool {
     }
 }
 
-struct Loop {
+struct LoopLiveness {
     at_break: LocalSet,
     at_continue: LocalSet,
 }
@@ -123,7 +123,7 @@ struct Backward {
     tail_read: Vec<bool>,
     /// Locals live across some suspension.
     crossing: LocalSet,
-    loops: Vec<Loop>,
+    loops: Vec<LoopLiveness>,
 }
 
 /// The extra element of a live set: a part bound after this point must be held.
@@ -241,7 +241,7 @@ impl Backward {
             if let Some(v) = var {
                 next.add(v)
             }
-            self.loops.push(Loop { at_break: after.clone(), at_continue: next.clone() });
+            self.loops.push(LoopLiveness { at_break: after.clone(), at_continue: next.clone() });
             self.block(body, &mut next);
             self.loops.pop();
             if let Some(v) = var {

@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const MOST_STEPS: usize = 8;
 
 /// Steps from header to header.
-pub type Steps = BTreeSet<(Option<u32>, u32)>;
+pub type HeaderSteps = BTreeSet<(Option<u32>, u32)>;
 
 pub fn run(m: &mut Module) {
     let plans: Vec<_> = (0..m.units.len()).map(|u| plan(m, UnitId(u as u32))).collect();
@@ -50,7 +50,7 @@ pub fn plan(m: &Module, unit: UnitId) -> Option<FastPath> {
 pub fn illegal(m: &Module, unit: UnitId, plan: &FastPath) -> Option<&'static str> {
     let graph = ParseGraph::new(m, unit);
     let Some(chain) = graph.chain() else { return Some("its headers are tried one by one") };
-    let steps: Steps = plan.steps.iter().copied().collect();
+    let steps: HeaderSteps = plan.steps.iter().copied().collect();
     for (k, n) in &steps {
         if !chain.get(k).is_some_and(|list| list.iter().any(|x| x.layer == *n)) {
             return Some("a step leads to a header that does not follow");
@@ -99,7 +99,7 @@ impl<'m> ParseGraph<'m> {
 
     /// Which headers usually follow which: steps of the shortest ways to what is asked for, those
     /// first that many headers lead to.
-    fn common_steps(&self, chain: &Chain) -> Steps {
+    fn common_steps(&self, chain: &Chain) -> HeaderSteps {
         let (layers, asked, depth) = (self.layers, &self.asked, self.depths(chain));
         let level = |k: Option<u32>| k.map_or(0, |k| depth.get(&k).map_or(u32::MAX, |d| d + 1));
         let nearer = |k: Option<u32>, n: u32| depth.get(&n).is_some_and(|d| *d == level(k));
@@ -131,7 +131,7 @@ impl<'m> ParseGraph<'m> {
 
     /// Headers that are looked for behind one, those first that many headers lead to: they are met
     /// more often.
-    pub fn tried<'c>(&self, chain: &'c Chain<'m>, steps: &Steps, from: Option<u32>) -> Vec<&'c Next<'m>> {
+    pub fn tried<'c>(&self, chain: &'c Chain<'m>, steps: &HeaderSteps, from: Option<u32>) -> Vec<&'c Next<'m>> {
         let list: Vec<_> = chain.get(&from).into_iter().flatten().collect();
         // Of headers that only their first bits tell apart, the first is tried here.
         let here = |x: &&&Next| {
@@ -145,7 +145,7 @@ impl<'m> ParseGraph<'m> {
 
     /// The stack that most frames have, if it can be told by bits, and by what headers say of their
     /// fields.
-    fn stack(&self, chain: &Chain<'m>, steps: &Steps) -> Option<HeaderStack> {
+    fn stack(&self, chain: &Chain<'m>, steps: &HeaderSteps) -> Option<HeaderStack> {
         let mut stack = HeaderStack { least: 16, stages: Vec::new() };
         let (mut from, mut at) = (None, 0);
         loop {

@@ -93,6 +93,10 @@ fn handler(m: &Module, of: &Funcs, h: &Handler) -> Pause {
     if !matches!(h.on, On::Message { .. }) {
         return Pause::No("only handlers of requests pause".into());
     }
+    let session = |p: &Protocol| p.sharing == desc::Sharing::Session;
+    if m.message_of(h.on).is_some_and(|(p, _)| session(&m.protocols[p.index()])) {
+        return Pause::No("handlers of conversations do not pause".into());
+    }
     let way = checked(m, of, h);
     let (alone, in_place) = (way.alone.is_some(), way.in_place);
     if let Some(why) = way.why.or(way.alone.filter(|_| seen_elsewhere(m, of).is_some())) {
@@ -124,7 +128,7 @@ fn checked<'a, 'm>(m: &'m Module, of: &'a Funcs<'m>, h: &'a Handler) -> PauseChe
         of,
         locals: &h.body.locals,
         counts,
-        at: At::start(),
+        at: PathEvents::start(),
         loops: Vec::new(),
         why: None,
         in_place: false,
@@ -311,7 +315,7 @@ fn reads_in_place(m: &Module, s: &StmtKind) -> bool {
 
 /// Events since the last call, on some way to a place.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct At {
+struct PathEvents {
     /// Some way leads here.
     reached: bool,
     /// Something was used and no pause has come since; and one has.
@@ -332,12 +336,12 @@ struct At {
     in_place: bool,
 }
 
-impl At {
-    fn start() -> At {
-        At { reached: true, ..At::nowhere() }
+impl PathEvents {
+    fn start() -> PathEvents {
+        PathEvents { reached: true, ..PathEvents::nowhere() }
     }
-    fn nowhere() -> At {
-        At {
+    fn nowhere() -> PathEvents {
+        PathEvents {
             reached: false,
             used: false,
             stale: false,
@@ -350,8 +354,8 @@ impl At {
             in_place: false,
         }
     }
-    fn or(self, o: At) -> At {
-        At {
+    fn or(self, o: PathEvents) -> PathEvents {
+        PathEvents {
             reached: self.reached | o.reached,
             used: self.used | o.used,
             stale: self.stale | o.stale,
@@ -367,8 +371,8 @@ impl At {
 }
 
 struct Loop {
-    at_break: At,
-    at_next: At,
+    at_break: PathEvents,
+    at_next: PathEvents,
 }
 
 struct PauseCheck<'a, 'm> {
@@ -377,7 +381,7 @@ struct PauseCheck<'a, 'm> {
     locals: &'a [Local],
     /// Counters are read.
     counts: bool,
-    at: At,
+    at: PathEvents,
     loops: Vec<Loop>,
     why: Option<String>,
     in_place: bool,
@@ -490,13 +494,13 @@ impl PauseCheck<'_, '_> {
         let pauses = self.exprs(s);
         match s {
             StmtKind::Break | StmtKind::Continue => {
-                let at = std::mem::replace(&mut self.at, At::nowhere());
+                let at = std::mem::replace(&mut self.at, PathEvents::nowhere());
                 if let Some(l) = self.loops.last_mut() {
                     let to = if matches!(s, StmtKind::Break) { &mut l.at_break } else { &mut l.at_next };
                     *to = to.or(at);
                 }
             }
-            StmtKind::Return(_) | StmtKind::Fault { .. } => self.at = At::nowhere(),
+            StmtKind::Return(_) | StmtKind::Fault { .. } => self.at = PathEvents::nowhere(),
             StmtKind::If { then, other, .. } => self.branches(&[then, other]),
             StmtKind::Switch { cases, default, .. } => {
                 let all: Vec<&Block> = cases.iter().map(|c| &c.1).chain([default]).collect();
@@ -507,7 +511,12 @@ impl PauseCheck<'_, '_> {
             }
             StmtKind::Await { hold, .. } => {
                 self.goes_on |= self.at.replied;
-                self.at = At { reached: self.at.reached, replied: self.at.replied, in_place: !hold, ..At::nowhere() }
+                self.at = PathEvents {
+                    reached: self.at.reached,
+                    replied: self.at.replied,
+                    in_place: !hold,
+                    ..PathEvents::nowhere()
+                }
             }
             _ => self.simple(s, pauses),
         }
@@ -539,7 +548,7 @@ impl PauseCheck<'_, '_> {
     }
 
     fn branches(&mut self, all: &[&Block]) {
-        let (before, mut after) = (self.at, At::nowhere());
+        let (before, mut after) = (self.at, PathEvents::nowhere());
         for b in all {
             self.at = before;
             self.block(b);
@@ -553,9 +562,10 @@ impl PauseCheck<'_, '_> {
         let mut head = self.at;
         loop {
             self.at = head;
-            self.loops.push(Loop { at_break: At::nowhere(), at_next: At::nowhere() });
+            self.loops.push(Loop { at_break: PathEvents::nowhere(), at_next: PathEvents::nowhere() });
             self.block(body);
-            let l = self.loops.pop().unwrap_or(Loop { at_break: At::nowhere(), at_next: At::nowhere() });
+            let l =
+                self.loops.pop().unwrap_or(Loop { at_break: PathEvents::nowhere(), at_next: PathEvents::nowhere() });
             self.at = self.at.or(l.at_next);
             if long {
                 self.pause()

@@ -44,6 +44,9 @@ pub fn run(m: &mut Module) {
             | On::Greeting(_)
             | On::Probe(_)
             | On::Closed(_)
+            | On::Channel(_)
+            | On::ChannelOpened(_)
+            | On::ChannelClosed(_)
             | On::Fault
             | On::Start
             | On::End
@@ -92,7 +95,7 @@ struct Program<'a> {
 impl Program<'_> {
     /// Simplifies a body; what its results are made of.
     fn simplify(&self, body: &mut Body, arguments: u32) -> Made {
-        let known = Known::new(self, body, arguments);
+        let known = LocalParts::new(self, body, arguments);
         walk::block_exprs_mut(&mut body.block, &mut |e| known.simplify(e));
         let mut all = Made::NOTHING;
         walk::stmts(&body.block, &mut |s| {
@@ -105,15 +108,15 @@ impl Program<'_> {
 }
 
 /// The parts of a body's locals; of those that are not listed nothing is known.
-struct Known<'a> {
+struct LocalParts<'a> {
     program: &'a Program<'a>,
     locals: HashMap<LocalId, Made>,
 }
 
-impl<'a> Known<'a> {
+impl<'a> LocalParts<'a> {
     #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn new(program: &'a Program, body: &Body, arguments: u32) -> Self {
-        let mut known = Known { program, locals: (0..arguments).map(|n| (LocalId(n), Made::ANY)).collect() };
+        let mut known = LocalParts { program, locals: (0..arguments).map(|n| (LocalId(n), Made::ANY)).collect() };
         // First in the order of the text; then, since a loop may bring values back, until all that
         // is said of a local holds of what it is set to.
         walk::stmts(&body.block, &mut |s| match &s.kind {

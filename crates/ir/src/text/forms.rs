@@ -12,7 +12,7 @@ use crate::walk::Scope;
 use crate::*;
 
 /// An operand.
-trait Part: Sized {
+trait Operand: Sized {
     fn print(&self, p: &Printer, scope: Scope) -> String;
     fn read(p: &mut Parser) -> Res<Self>;
 }
@@ -23,7 +23,7 @@ trait Maybe: Sized {
     fn read(text: &str, p: &mut Parser) -> Res<Self>;
 }
 
-impl<T: Part> Maybe for Option<T> {
+impl<T: Operand> Maybe for Option<T> {
     fn print(&self, text: &str, p: &Printer, scope: Scope) -> String {
         self.as_ref().map_or(String::new(), |v| format!("{text}{}", v.print(p, scope)))
     }
@@ -112,7 +112,7 @@ impl Parser {
 
 macro_rules! parts {
     ($($type:ty: |$v:ident, $p:ident, $scope:ident| $print:expr, |$r:ident| $read:expr;)*) => {$(
-        impl Part for $type {
+        impl Operand for $type {
             fn print(&self, $p: &Printer, $scope: Scope) -> String {
                 let $v = self;
                 $print
@@ -137,6 +137,8 @@ parts! {
     StateId: |v, p, _s| reference(p.m.states.get(v.index()).map(|x| x.name.as_str()), v.0), |r| r.index().map(StateId);
     SessionId: |v, p, _s| reference(p.m.sessions.get(v.index()).map(|x| x.name.as_str()), v.0),
         |r| r.index().map(SessionId);
+    ChannelId: |v, p, _s| reference(p.m.channels.get(v.index()).map(|x| x.name.as_str()), v.0),
+        |r| r.index().map(ChannelId);
     CounterId: |v, p, _s| reference(p.m.counters.get(v.index()).map(|x| x.name.as_str()), v.0),
         |r| r.index().map(CounterId);
     FuncId: |v, p, _s| reference(p.m.funcs.get(v.index()).map(|x| x.name.as_str()), v.0), |r| r.index().map(FuncId);
@@ -156,8 +158,8 @@ parts! {
         "little" => Ok(false),
         w => r.error(format!("unknown order of bytes `{w}`")),
     };
-    Vec<Expr>: |v, p, s| list(v, p, s), |r| r.list(Part::read);
-    Vec<LocalId>: |v, p, s| list(v, p, s), |r| r.list(Part::read);
+    Vec<Expr>: |v, p, s| list(v, p, s), |r| r.list(Operand::read);
+    Vec<LocalId>: |v, p, s| list(v, p, s), |r| r.list(Operand::read);
     // The way to a part of a record.
     Vec<u32>: |v, _p, _s| format!("[{}]", v.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")), |r| {
         r.sign('[')?;
@@ -199,7 +201,7 @@ parts! {
     };
 }
 
-fn list<T: Part>(all: &[T], p: &Printer, scope: Scope) -> String {
+fn list<T: Operand>(all: &[T], p: &Printer, scope: Scope) -> String {
     format!("({})", all.iter().map(|v| v.print(p, scope)).collect::<Vec<_>>().join(", "))
 }
 
@@ -211,7 +213,7 @@ macro_rules! print {
         $out.push_str($text)
     };
     ($out:ident $p:ident $scope:ident $field:ident) => {
-        $out.push_str(&Part::print($field, $p, $scope))
+        $out.push_str(&Operand::print($field, $p, $scope))
     };
 }
 
@@ -223,7 +225,7 @@ macro_rules! read {
         $p.text($text)?;
     };
     ($p:ident $field:ident) => {
-        let $field = Part::read($p)?;
+        let $field = Operand::read($p)?;
     };
 }
 
@@ -280,6 +282,8 @@ forms! {
         [" " table " [" key "] mask " mask " priority " priority " = " value " at " place];
     "table_delete" TableDelete { table, key, mask, priority, dst } =
         [" " table " [" key "] mask " mask " priority " priority [" -> " dst]];
+    "open" OpenChannel { channel, index, place } = [" " channel " [" index "] at " place];
+    "shut" CloseChannel(channel) = [" " channel];
     "table_push" TablePush { table, value, dst } = [" " table " = " value " -> " dst];
     "table_pop" TablePop { table, dst } = [" " table " -> " dst];
     "group_begin" GroupBegin { port, max } = [" " port " " max];

@@ -99,6 +99,13 @@ impl Parser {
                 let ty = self.ty()?;
                 self.m.sessions.push(Session { name, ty })
             }
+            "channel" => {
+                let name = self.str()?;
+                self.word("to")?;
+                let port = PortId(self.index()?);
+                let span = self.span()?;
+                self.m.channels.push(Channel { name, port, span })
+            }
             "packet" => {
                 let name = self.str()?;
                 self.sign(':')?;
@@ -131,6 +138,10 @@ impl Parser {
                 let (device, cpu, cores) = self.device_of_segment()?;
                 let span = self.span()?;
                 self.m.segments.push(Segment { name, device, cpu, cores, span })
+            }
+            "link" => {
+                let (name, value) = (self.str()?, self.num()?);
+                self.m.link.push((name, value))
             }
             "handler" => {
                 let h = self.handler()?;
@@ -254,6 +265,14 @@ impl Parser {
         Ok(index)
     }
 
+    pub fn peer(&mut self) -> Res<Peer> {
+        match self.any_word()?.as_str() {
+            "client" => Ok(Peer::Client),
+            "channel" => self.index().map(|c| Peer::Channel(ChannelId(c))),
+            w => self.error(format!("unknown member of a conversation `{w}`")),
+        }
+    }
+
     fn input(&mut self) -> Res<Input> {
         let name = self.str()?;
         self.word("of")?;
@@ -276,6 +295,9 @@ impl Parser {
             "greeting" => On::Greeting(PortId(self.index()?)),
             "probe" => On::Probe(PortId(self.index()?)),
             "closed" => On::Closed(PortId(self.index()?)),
+            "channel" => On::Channel(ChannelId(self.index()?)),
+            "channel_opened" => On::ChannelOpened(ChannelId(self.index()?)),
+            "channel_closed" => On::ChannelClosed(ChannelId(self.index()?)),
             "fault" => On::Fault,
             "start" => On::Start,
             "end" => On::End,

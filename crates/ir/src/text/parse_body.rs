@@ -130,6 +130,12 @@ impl Parser {
                 let (msg, span) = self.message()?;
                 Ok(Stmt { kind: StmtKind::Send { port, index, msg }, span })
             }
+            "tell" => {
+                let to = self.peer()?;
+                let place = self.place()?;
+                let (msg, span) = self.message()?;
+                Ok(Stmt { kind: StmtKind::Tell { to, msg, place }, span })
+            }
             "send_frame" => {
                 let (port, index, place) = (PortId(self.index()?), self.key()?, self.place()?);
                 let parts = self.parts()?;

@@ -122,6 +122,8 @@ impl Parser {
                 "sharing" => {
                     p.sharing = if s.eat_word("pipelined") {
                         Sharing::Pipelined
+                    } else if s.eat_word("session") {
+                        Sharing::Session
                     } else {
                         s.word("exclusive")?;
                         Sharing::Exclusive
@@ -134,6 +136,7 @@ impl Parser {
                     }))
                 }
                 "order_by" => p.order_by = Some(FieldId(s.index()?)),
+                "request_arg" => p.request_args.push(s.expr()?),
                 "response_arg" => p.response_args.push(s.expr()?),
                 "close_request" => p.close_request = Some(s.expr()?),
                 "no_reply" => p.no_reply = Some(s.expr()?),

@@ -290,10 +290,10 @@ impl Parser {
             },
             "pass" => FieldKind::Pass {
                 how: if self.eat_word("when") {
-                    Pass::When(self.expr()?)
+                    PassRule::When(self.expr()?)
                 } else {
                     self.word("as")?;
-                    Pass::As { case: self.num()?, endless: self.eat_word("endless") }
+                    PassRule::As { case: self.num()?, endless: self.eat_word("endless") }
                 },
             },
             "align" => FieldKind::Align { to: self.num()? },

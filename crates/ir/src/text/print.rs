@@ -218,6 +218,9 @@ impl Printer<'_> {
             };
             self.line(&format!("segment {} on {on}{}", string(&s.name), span(&s.span)))
         }
+        for (name, value) in &m.link {
+            self.line(&format!("link {} {value}", string(name)))
+        }
         for f in &m.faults {
             self.line(&format!("fault {} doc {}", string(&f.name), string(&f.doc)))
         }
@@ -267,6 +270,9 @@ impl Printer<'_> {
         }
         for s in &m.sessions {
             self.line(&format!("session {}: {}", string(&s.name), self.ty(s.ty)))
+        }
+        for c in &m.channels {
+            self.line(&format!("channel {} to {}{}", string(&c.name), self.port_ref(c.port), span(&c.span)))
         }
         for f in &m.packet {
             let required = if f.required { " required" } else { "" };
@@ -420,6 +426,9 @@ impl Printer<'_> {
             On::Greeting(p) => format!("greeting {}", self.port_ref(*p)),
             On::Probe(p) => format!("probe {}", self.port_ref(*p)),
             On::Closed(p) => format!("closed {}", self.port_ref(*p)),
+            On::Channel(c) => format!("channel {}", self.channel_ref(*c)),
+            On::ChannelOpened(c) => format!("channel_opened {}", self.channel_ref(*c)),
+            On::ChannelClosed(c) => format!("channel_closed {}", self.channel_ref(*c)),
             On::Fault => "fault".into(),
             On::Start => "start".into(),
             On::End => "end".into(),
@@ -427,6 +436,17 @@ impl Printer<'_> {
             On::Signal(n) => format!("signal {n}"),
             On::Test(n) => format!("test {n}"),
             On::Check { test, unit } => format!("check {test} {}", self.unit_ref(*unit)),
+        }
+    }
+
+    fn channel_ref(&self, c: ChannelId) -> String {
+        reference(self.m.channels.get(c.index()).map(|c| c.name.as_str()), c.0)
+    }
+
+    pub fn peer(&self, peer: Peer) -> String {
+        match peer {
+            Peer::Client => "client".into(),
+            Peer::Channel(c) => format!("channel {}", self.channel_ref(c)),
         }
     }
 
@@ -493,6 +513,7 @@ impl Printer<'_> {
             match p.sharing {
                 Sharing::Pipelined => "pipelined",
                 Sharing::Exclusive => "exclusive",
+                Sharing::Session => "session",
             }
         ));
         if let Some(f) = p.order_by {
@@ -503,6 +524,9 @@ impl Printer<'_> {
         }
         for c in &p.classes {
             lines.push(format!("class {}", string(c)))
+        }
+        for e in &p.request_args {
+            lines.push(format!("request_arg {}", self.expr_in(e, Some(p.request))))
         }
         for e in &p.response_args {
             lines.push(format!("response_arg {}", self.expr_in(e, Some(p.request))))

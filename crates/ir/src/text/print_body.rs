@@ -116,6 +116,10 @@ impl Printer<'_> {
                 let head = format!("send {} [{}]", self.port_ref(*port), self.expr_of(index, locals));
                 self.message(&head, msg, &end, locals);
             }
+            StmtKind::Tell { to, msg, place } => {
+                let head = format!("tell {} at {}", self.peer(*to), place.0);
+                self.message(&head, msg, &end, locals);
+            }
             StmtKind::Render { msg, dst } => {
                 let head = format!("render -> {}", self.local(*dst, locals));
                 self.message(&head, msg, &end, locals);

@@ -232,8 +232,8 @@ impl Printer<'_> {
             FieldKind::Require { cond } => format!("require {}", e(cond)),
             FieldKind::Recover { how: Recover::Until(u) } => format!("recover {}", self.until(u)),
             FieldKind::Recover { how: Recover::Length(n) } => format!("recover length {}", e(n)),
-            FieldKind::Pass { how: Pass::When(c) } => format!("pass when {}", e(c)),
-            FieldKind::Pass { how: Pass::As { case, endless } } => {
+            FieldKind::Pass { how: PassRule::When(c) } => format!("pass when {}", e(c)),
+            FieldKind::Pass { how: PassRule::As { case, endless } } => {
                 format!("pass as {case}{}", if *endless { " endless" } else { "" })
             }
             FieldKind::Align { to } => format!("align {to}"),

@@ -7,7 +7,7 @@ use crate::*;
 use desc::PortKind;
 
 #[derive(Clone, Copy, PartialEq)]
-pub(super) enum Kind {
+pub(super) enum BodyKind {
     Function,
     Message,
     Event,
@@ -17,7 +17,7 @@ pub(super) enum Kind {
 /// The owner of a body.
 #[derive(Clone, Copy)]
 pub(super) struct Code {
-    pub kind: Kind,
+    pub kind: BodyKind,
     /// A function's type.
     pub ret: Option<TyId>,
     /// So many locals are set when it begins.
@@ -34,7 +34,7 @@ impl Checker<'_> {
         }
         let set = (0..body.locals.len()).map(|l| l < code.preset).collect();
         let mut flow = Flow { c: self, code, locals: &body.locals, inside: Inside::Handler, loops: Vec::new() };
-        let end = flow.block(path, "", &mut 0, &body.block, Some(State { set, calls: false, awaited: false }));
+        let end = flow.block(path, "", &mut 0, &body.block, Some(PathFacts { set, calls: false, awaited: false }));
         let Some(end) = end else { return };
         let silent = code.ret.is_none_or(|t| *self.ty(t) == Ty::Unit);
         self.need(silent, path, "a function does not return on every path");
@@ -52,7 +52,7 @@ struct StmtPlace<'a> {
 
 /// Facts that hold on every path to a point.
 #[derive(Clone)]
-struct State {
+struct PathFacts {
     set: Vec<bool>,
     /// Calls may be outstanding.
     calls: bool,
@@ -60,7 +60,7 @@ struct State {
     awaited: bool,
 }
 
-fn join(a: Option<State>, b: Option<State>) -> Option<State> {
+fn join(a: Option<PathFacts>, b: Option<PathFacts>) -> Option<PathFacts> {
     match (a, b) {
         (Some(mut a), Some(b)) => {
             for (x, y) in a.set.iter_mut().zip(&b.set) {
@@ -88,7 +88,7 @@ struct Flow<'a, 'c, 'm> {
     locals: &'a [Local],
     inside: Inside,
     /// Per loop around: what is known at its breaks.
-    loops: Vec<Option<State>>,
+    loops: Vec<Option<PathFacts>>,
 }
 
 impl<'a> Flow<'a, '_, '_> {
@@ -99,13 +99,13 @@ impl<'a> Flow<'a, '_, '_> {
         at: &str,
         number: &mut u32,
         block: &Block,
-        mut state: Option<State>,
-    ) -> Option<State> {
+        mut state: Option<PathFacts>,
+    ) -> Option<PathFacts> {
         for s in block {
             *number += 1;
             let at = if at.is_empty() { number.to_string() } else { format!("{at}.{number}") };
             // A statement that is never reached is still checked, as if everything were set.
-            let known = state.clone().unwrap_or_else(|| State {
+            let known = state.clone().unwrap_or_else(|| PathFacts {
                 set: vec![true; self.locals.len()],
                 calls: false,
                 awaited: true,
@@ -146,7 +146,7 @@ impl<'a> Flow<'a, '_, '_> {
     }
 
     /// The local gets a value of this type.
-    fn sets(&mut self, path: &str, l: LocalId, ty: &Ty, state: &mut State) {
+    fn sets(&mut self, path: &str, l: LocalId, ty: &Ty, state: &mut PathFacts) {
         match self.ty_of(l) {
             None => return self.error(path, "a local does not exist"),
             Some(t) if self.c.ty(t) != ty => {
@@ -158,7 +158,7 @@ impl<'a> Flow<'a, '_, '_> {
         state.set[l.index()] = true;
     }
 
-    fn reads(&mut self, path: &str, s: &StmtKind, state: &State) {
+    fn reads(&mut self, path: &str, s: &StmtKind, state: &PathFacts) {
         let mut unset = Vec::new();
         let bound = removed(s);
         walk::stmt_locals_read(s, &mut |l| {
@@ -185,7 +185,7 @@ impl<'a> Flow<'a, '_, '_> {
     }
 
     #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-    fn stmt(&mut self, name: &str, at: &str, s: &StmtKind, mut state: State) -> Option<State> {
+    fn stmt(&mut self, name: &str, at: &str, s: &StmtKind, mut state: PathFacts) -> Option<PathFacts> {
         let path = &format!("{name}: stmt {at}");
         let before = self.c.errors.len();
         let place = self.place();
@@ -269,7 +269,7 @@ impl<'a> Flow<'a, '_, '_> {
     }
 
     /// Statements after which control goes on.
-    fn plain(&mut self, here: StmtPlace, s: &StmtKind, state: &mut State) {
+    fn plain(&mut self, here: StmtPlace, s: &StmtKind, state: &mut PathFacts) {
         let path = here.path;
         let place = self.place();
         match s {
@@ -537,8 +537,26 @@ impl<'a> Flow<'a, '_, '_> {
             StmtKind::Outcome(e) => {
                 self.c.need(*self.c.ty(e.ty) == Ty::UInt(32), path, "the class of an answer is no u32")
             }
+            StmtKind::Tell { to, msg, place } => {
+                self.c.need(self.code.conn, path, "there is no conversation here");
+                match self.c.m.told(*to) {
+                    Some(unit) => self.message(here, msg, unit, state),
+                    None => self.error(path, "there is no such member of a conversation"),
+                }
+                self.c.fault(path, FaultKind::LOST, *place);
+            }
+            StmtKind::OpenChannel { channel, index, place } => {
+                self.c.need(self.c.is_uint(index.ty), path, "an instance is not an unsigned integer");
+                let known = self.code.conn && channel.index() < self.c.m.channels.len();
+                self.c.need(known, path, "there is no conversation here");
+                self.c.fault(path, FaultKind::REFUSED, *place);
+            }
+            StmtKind::CloseChannel(channel) => {
+                let known = self.code.conn && channel.index() < self.c.m.channels.len();
+                self.c.need(known, path, "there is no conversation here");
+            }
             StmtKind::Close => {
-                self.c.need(self.code.conn || self.code.kind == Kind::OnFault, path, "there is no connection here")
+                self.c.need(self.code.conn || self.code.kind == BodyKind::OnFault, path, "there is no connection here")
             }
             StmtKind::If { .. }
             | StmtKind::Switch { .. }
@@ -587,7 +605,7 @@ impl<'a> Flow<'a, '_, '_> {
             "an emission outside a message",
         );
         match self.code.kind {
-            Kind::Function => {
+            BodyKind::Function => {
                 let touches = sends
                     || suspends
                     || s.table().is_some()
@@ -597,6 +615,8 @@ impl<'a> Flow<'a, '_, '_> {
                             | StmtKind::SetSession(..)
                             | StmtKind::Count(..)
                             | StmtKind::Close
+                            | StmtKind::OpenChannel { .. }
+                            | StmtKind::CloseChannel(_)
                             | StmtKind::Queue { .. }
                             | StmtKind::Frame { .. }
                             | StmtKind::SendFrame { .. }
@@ -604,11 +624,12 @@ impl<'a> Flow<'a, '_, '_> {
                     );
                 self.c.need(!touches, path, "a function may not do this");
             }
-            Kind::OnFault => {
-                self.c.need(!suspends && !matches!(s, StmtKind::Send { .. }), path, "`on fault` may not do this")
+            BodyKind::OnFault => {
+                let sends = matches!(s, StmtKind::Send { .. } | StmtKind::Tell { .. } | StmtKind::OpenChannel { .. });
+                self.c.need(!suspends && !sends, path, "`on fault` may not do this")
             }
-            Kind::Event => self.c.need(!matches!(s, StmtKind::Reply { .. }), path, "an answer where none is due"),
-            Kind::Message => {}
+            BodyKind::Event => self.c.need(!matches!(s, StmtKind::Reply { .. }), path, "an answer where none is due"),
+            BodyKind::Message => {}
         }
     }
 
@@ -620,7 +641,7 @@ impl<'a> Flow<'a, '_, '_> {
         out
     }
 
-    fn looped(&mut self, name: &str, at: &str, body: &Block, state: State) -> Option<State> {
+    fn looped(&mut self, name: &str, at: &str, body: &Block, state: PathFacts) -> Option<PathFacts> {
         self.loops.push(None);
         let end = self.block(name, at, &mut 0, body, Some(state));
         join(end, self.loops.pop().flatten())
@@ -681,7 +702,7 @@ impl<'a> Flow<'a, '_, '_> {
         self.c.need(takes, path, "the target of the wire does not take this frame");
     }
 
-    fn parts(&mut self, here: StmtPlace, parts: &[Part], state: &State) {
+    fn parts(&mut self, here: StmtPlace, parts: &[Part], state: &PathFacts) {
         let StmtPlace { name, path, at } = here;
         let mut number = 0;
         for p in parts {
@@ -690,7 +711,7 @@ impl<'a> Flow<'a, '_, '_> {
         }
     }
 
-    fn frame_act(&mut self, here: StmtPlace, frame: LocalId, act: &FrameAct, state: &State) {
+    fn frame_act(&mut self, here: StmtPlace, frame: LocalId, act: &FrameAct, state: &PathFacts) {
         let StmtPlace { name, path, at } = here;
         let unit = self.unit_of(frame).and_then(|u| self.c.m.units.get(u.index()));
         let Some(layers) = unit.and_then(|u| u.frame.as_ref()).map(|f| f.layers.clone()) else {
@@ -763,7 +784,7 @@ impl<'a> Flow<'a, '_, '_> {
         protocol
     }
 
-    fn message(&mut self, here: StmtPlace, msg: &Outgoing, unit: UnitId, state: &State) {
+    fn message(&mut self, here: StmtPlace, msg: &Outgoing, unit: UnitId, state: &PathFacts) {
         let StmtPlace { name, path, at } = here;
         let mut number = 0;
         match msg {

@@ -86,7 +86,7 @@ pub fn verify_lowered(m: &Module) -> Vec<Error> {
 /// when it begins.
 pub fn unset(m: &Module, body: &Body, preset: usize) -> Vec<LocalId> {
     let mut c = Checker { m, passed: false, errors: Vec::new(), unset: Vec::new() };
-    let code = body::Code { kind: body::Kind::Message, ret: None, preset, reply: None, conn: true };
+    let code = body::Code { kind: body::BodyKind::Message, ret: None, preset, reply: None, conn: true };
     c.body("", body, code);
     c.unset
 }

@@ -1,6 +1,6 @@
 //! Declarations: protocols, ports, state, tables, functions, handlers, merges, tests.
 
-use super::body::{Code, Kind};
+use super::body::{BodyKind, Code};
 use super::expr::ExprPlace;
 use super::Checker;
 use crate::core_partition::Uses;
@@ -52,8 +52,15 @@ impl Checker<'_> {
         for e in p.response_clauses().into_iter().flatten() {
             self.condition(&path, e, response)
         }
-        for e in &p.response_args {
-            self.expr(&path, e, request)
+        let session = p.sharing == desc::Sharing::Session;
+        let over = if session { ExprPlace { conn: true, ..ExprPlace::scope(Scope::NONE) } } else { request };
+        for e in p.response_args.iter().chain(&p.request_args) {
+            self.expr(&path, e, over)
+        }
+        if session {
+            self.arguments(&path, p.request, &p.request_args)
+        } else {
+            self.need(p.request_args.is_empty(), &path, "arguments of a request")
         }
         match p.response {
             Some(u) => self.arguments(&path, u, &p.response_args),
@@ -71,7 +78,7 @@ impl Checker<'_> {
             let path = format!("{path}: on_log");
             let ok = b.locals.first().is_some_and(|l| *self.ty(l.ty) == Ty::Msg(p.request));
             self.need(ok, &path, "local 0 is not the request");
-            self.body(&path, b, Code { kind: Kind::OnFault, ret: None, preset: 1, reply: None, conn: false });
+            self.body(&path, b, Code { kind: BodyKind::OnFault, ret: None, preset: 1, reply: None, conn: false });
         }
         if let Some(b) = &p.on_fault {
             let path = format!("{path}: on_fault");
@@ -89,7 +96,7 @@ impl Checker<'_> {
                 "behind them are not the response's parameters",
             );
             let code = Code {
-                kind: Kind::OnFault,
+                kind: BodyKind::OnFault,
                 ret: None,
                 preset: p.fault_presets(self.m),
                 reply: p.response,
@@ -102,7 +109,7 @@ impl Checker<'_> {
             let path = format!("{path}: {name}");
             let ok = b.locals.first().is_some_and(|l| p.response.is_some_and(|u| *self.ty(l.ty) == Ty::Msg(u)));
             self.need(ok, &path, "local 0 is not the answer");
-            self.body(&path, b, Code { kind: Kind::OnFault, ret: None, preset: 1, reply, conn: false });
+            self.body(&path, b, Code { kind: BodyKind::OnFault, ret: None, preset: 1, reply, conn: false });
         }
     }
 
@@ -163,6 +170,13 @@ impl Checker<'_> {
             self.need(fits, &path, "the state of packets has no fields of this type");
             self.into(&path, &f.init, f.ty, ExprPlace::scope(Scope::NONE))
         }
+        self.need(m.channels.len() <= CHANNELS_MAX, "channels", "too many channels");
+        for (n, c) in m.channels.iter().enumerate() {
+            let connects = m.ports.get(c.port.index()).is_some_and(|p| matches!(p.kind, PortKind::Connect(_)));
+            let protocol = m.channel_protocol(ChannelId(n as u32)).and_then(|p| m.protocols.get(p.index()));
+            let session = protocol.is_some_and(|p| p.sharing == desc::Sharing::Session && p.response.is_some());
+            self.need(connects && session, &format!("channel {}", c.name), "its port connects to no conversation");
+        }
         for s in &m.sessions {
             self.need(
                 s.ty.index() < m.types.len() && self.storable(s.ty),
@@ -216,7 +230,7 @@ impl Checker<'_> {
         if let FuncBody::Body(b) = &f.body {
             self.need(f.params as usize <= b.locals.len(), &path, "more parameters than locals");
             let code =
-                Code { kind: Kind::Function, ret: Some(f.ret), preset: f.params as usize, reply: None, conn: true };
+                Code { kind: BodyKind::Function, ret: Some(f.ret), preset: f.params as usize, reply: None, conn: true };
             self.body(&path, b, code);
         }
     }
@@ -290,6 +304,17 @@ impl Checker<'_> {
                     self.need(p.index() < m.ports.len(), &path, "its port does not exist");
                     vec![Ty::UInt(32)]
                 }
+                On::Channel(_) => {
+                    let Some((_, unit)) = m.message_of(h.on) else {
+                        self.error(&path, "its channel does not exist");
+                        continue;
+                    };
+                    vec![Ty::Msg(unit)]
+                }
+                On::ChannelOpened(c) | On::ChannelClosed(c) => {
+                    self.need(c.index() < m.channels.len(), &path, "its channel does not exist");
+                    vec![Ty::UInt(32)]
+                }
                 On::Fault => vec![Ty::UInt(16), Ty::UInt(32)],
                 On::Test(n) => {
                     self.need((n as usize) < m.tests.len(), &path, "its test does not exist");
@@ -318,6 +343,7 @@ impl Checker<'_> {
             self.need(ok, &path, "its first locals are not what the event gives");
             let (reply, conn) = match h.on {
                 On::Message { protocol, .. } => (m.protocols[protocol.index()].response, true),
+                On::Channel(_) | On::ChannelOpened(_) | On::ChannelClosed(_) => (None, true),
                 On::Greeting(p) | On::Probe(p) => (
                     m.ports
                         .get(p.index())
@@ -336,7 +362,7 @@ impl Checker<'_> {
             };
             let message = matches!(h.on, On::Message { .. } | On::Greeting(_) | On::Probe(_));
             let code = Code {
-                kind: if message { Kind::Message } else { Kind::Event },
+                kind: if message { BodyKind::Message } else { BodyKind::Event },
                 ret: m.signal_of(h.on).map(|s| s.ret),
                 preset: given.len(),
                 reply,
@@ -466,7 +492,7 @@ impl Checker<'_> {
             asks |= matches!(*e.kind, ExprKind::FrameMark(_) | ExprKind::PacketState(..))
         });
         self.need(!asks, &path, "it asks for the mark or the state of a queue's packet, which are locals");
-        self.body(&path, b, Code { kind: Kind::Event, ret: None, preset: i.given(), reply: None, conn: false });
+        self.body(&path, b, Code { kind: BodyKind::Event, ret: None, preset: i.given(), reply: None, conn: false });
     }
 
     #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]

@@ -250,8 +250,10 @@ impl Checker<'_> {
             FieldKind::Recover { how: Recover::Length(e) } => {
                 self.need(self.is_uint(e.ty), path, "a length is not an unsigned integer")
             }
-            FieldKind::Pass { how: Pass::When(e) } => self.need(self.is_bool(e.ty), path, "a condition is not a bool"),
-            FieldKind::Pass { how: Pass::As { .. } } => {}
+            FieldKind::Pass { how: PassRule::When(e) } => {
+                self.need(self.is_bool(e.ty), path, "a condition is not a bool")
+            }
+            FieldKind::Pass { how: PassRule::As { .. } } => {}
             FieldKind::Align { to } => self.need(*to > 0, path, "an alignment of 0"),
             FieldKind::Nothing => {}
         }

@@ -2,7 +2,7 @@
 //! cores of packets and those of connections.
 
 use crate::compiler::Compiler;
-use ir::core_partition::{self, Conflict, Resource};
+use ir::core_partition::{self, PartitionConflict, Resource};
 use wireloom_ir as ir;
 use wireloom_syntax::ast::{self, Span};
 use wireloom_syntax::Diagnostic;
@@ -11,12 +11,12 @@ impl Compiler<'_> {
     pub fn core_partition(&mut self) {
         for c in core_partition::of(&self.m).map_or(Vec::new(), |h| h.conflicts) {
             let d = match c {
-                Conflict::Ports { handler } => {
+                PartitionConflict::Ports { handler } => {
                     Diagnostic::error("E0624", self.at(handler), "one handler uses frame ports and connections")
                         .label("packets and connections have cores of their own")
                         .hint("put the values for the other side into a table: `every 1ms { … }` there takes them out")
                 }
-                Conflict::Resource { thing, packets, services } => {
+                PartitionConflict::Resource { thing, packets, services } => {
                     let (what, name, hint) = self.thing(thing);
                     let text = format!(
                         "{what} `{name}` is used for packets and for connections, which have cores of their own"

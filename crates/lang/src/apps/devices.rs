@@ -4,10 +4,11 @@
 //! diagnostic for each thing that the device does not have.
 
 use crate::compiler::{Compiler, R};
+use crate::names::ModId;
 use ir::desc::{FrameEngine, PortKind};
 use wireloom_ir as ir;
 use wireloom_ir::ops::Device;
-use wireloom_syntax::ast::{self, FileId, MemberKind, Span};
+use wireloom_syntax::ast::{self, FileId, Ident, MemberKind, Span};
 use wireloom_syntax::Diagnostic;
 
 impl Compiler<'_> {
@@ -56,15 +57,12 @@ impl Compiler<'_> {
     }
 
     /// Gives the handlers whose packets come to an instance to its device.
-    pub fn instances_on_devices(&mut self, app: &ast::Element) -> R<()> {
+    pub fn instances_on_devices(&mut self, module: ModId, app: &ast::Element) -> R<()> {
         for m in &app.members {
             let MemberKind::Instance { name, device: Some(device), .. } = &m.kind else { continue };
             let on = self.device_of(device)?;
             if matches!(on, Device::Cpu | Device::Nic) {
-                let d = Diagnostic::error("E0675", device.name.span, "an instance has no cores of its own");
-                let word = if on == Device::Nic { "nic" } else { "cpu(0)" };
-                let hint = format!("put the wiring that leads to it into a segment: `segment s on {word} {{ … }}`");
-                self.report(d.hint(hint));
+                let _ = self.instance_in_segment(module, name, device);
                 continue;
             }
             let comes = |h: &ir::Handler| self.comes_to(h, &name.name) && self.is_of_nic(h);
@@ -76,6 +74,25 @@ impl Compiler<'_> {
             }
             all.into_iter().for_each(|n| self.m.handlers[n].device = Device::Xdp);
         }
+        Ok(())
+    }
+
+    /// The handlers whose packets come to an instance make a segment, which has its name.
+    fn instance_in_segment(&mut self, module: ModId, name: &Ident, device: &ast::Device) -> R<()> {
+        let comes = |h: &ir::Handler| matches!(h.on, ir::On::Frame { .. }) && self.comes_to(h, &name.name);
+        let all: Vec<usize> = (0..self.m.handlers.len()).filter(|n| comes(&self.m.handlers[*n])).collect();
+        if all.is_empty() {
+            let d = Diagnostic::error("E0674", device.name.span, format!("no packets come to `{}`", name.name));
+            return Err(self.report(d.hint(format!("leave `on {}` out", device.name.name))));
+        }
+        if let Some(h) = all.iter().map(|n| &self.m.handlers[*n]).find(|h| h.segment.is_some()) {
+            let text = format!("the packets that come to `{}` belong to a segment already", name.name);
+            let d = Diagnostic::error("E0651", device.name.span, text).also(super::handlers::at(&h.span), "in it");
+            return Err(self.report(d.hint("leave the device out here, and name it at the segment")));
+        }
+        let id = ir::SegmentId(self.m.segments.len() as u32);
+        self.segment(module, name, device, name.span)?;
+        all.into_iter().for_each(|n| self.m.handlers[n].segment = Some(id));
         Ok(())
     }
 

@@ -173,6 +173,7 @@ impl Compiler<'_> {
             no_reply: false,
             stateless: true,
             asked: (0, vec![]),
+            sessions: vec![],
             probe: None,
         });
         ir::ProtocolId(self.protocols.len() as u32 - 1)

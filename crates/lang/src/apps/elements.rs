@@ -230,7 +230,10 @@ impl Compiler<'_> {
                     let d = Diagnostic::error("E0650", segment.span, "a segment stands in an app, not in an element");
                     return Err(self.report(d.hint("give the instance of the element to a segment of the app")));
                 }
-                MemberKind::Port(_) | MemberKind::Session { .. } | MemberKind::Cache(_) => {
+                MemberKind::Link { word, .. } => {
+                    return Err(self.error("E0650", *word, "the link stands in an app, not in an element"));
+                }
+                MemberKind::Port(_) | MemberKind::Session { .. } | MemberKind::Channel { .. } | MemberKind::Cache(_) => {
                     return Err(self.error("E0609", m.span, "this member of an element is not compiled yet"))
                 }
             }
@@ -309,7 +312,7 @@ impl Compiler<'_> {
                     Diagnostic::error("E0613", p.name.span, "an element has no ports of its own")
                         .hint("it has `in` and `out`; the app binds ports to the world"),
                 )),
-                MemberKind::Session { name, .. } => {
+                MemberKind::Session { name, .. } | MemberKind::Channel { name, .. } => {
                     Err(self.error("E0702", name.span, "an element has no client connection"))
                 }
                 _ => Ok(()),

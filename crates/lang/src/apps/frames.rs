@@ -265,6 +265,9 @@ impl Compiler<'_> {
     pub fn frame_handler(&mut self, module: ModId, app: &str, h: &ast::Handler, port: ir::PortId, span: Span) -> R<()> {
         let ast::On::Message { port: name, param, index, .. } = &h.on else { return Err(Reported) };
         let Some(unit) = self.app.frames.get(&port).copied() else { return Err(Reported) };
+        if self.has_channels(port) {
+            return Err(self.which_channel(port, name.span));
+        }
         self.handled_once(port, name.span)?;
         let arrives = !self.is_queue(port);
         let mut l = begin(self, module, format!("app {app}: on {}", name.name));
@@ -302,6 +305,9 @@ impl Compiler<'_> {
     /// `lan -> … -> mon`: every packet goes along the nodes.
     pub fn pass_frames(&mut self, module: ModId, app: &str, port: ir::PortId, nodes: &[Node], span: Span) -> R<()> {
         let Some(unit) = self.app.frames.get(&port).copied() else { return Err(Reported) };
+        if self.has_channels(port) {
+            return Err(self.which_channel(port, nodes.first().map_or(span, |n| Span { end: n.span.start, ..span })));
+        }
         self.handled_once(port, span)?;
         let name = self.m.ports[port.index()].name.clone();
         let arrives = !self.is_queue(port);

@@ -17,7 +17,13 @@ impl Compiler<'_> {
         match &h.on {
             // It stands where its messages are popped.
             On::Message { port, .. } if matches!(self.app.get(&port.name), Some(AppName::Messages(_))) => Ok(()),
+            On::Message { port, .. } if matches!(self.app.get(&port.name), Some(AppName::Channel(_))) => {
+                self.channel_handler(module, app, h, span)
+            }
             On::Message { .. } => self.message_handler(module, app, h, span),
+            On::Event { port, .. } if matches!(self.app.get(&port.name), Some(AppName::Channel(_))) => {
+                self.channel_event(module, app, h, span)
+            }
             On::Event { .. } => self.event_handler(module, app, h, span),
             On::Fault(name) => {
                 let record = self.fault_record(&[("place", U32)]);
@@ -64,7 +70,7 @@ impl Compiler<'_> {
         Err(self.error("E0304", at, format!("a timer's period is at least {text}{of}")))
     }
 
-    fn port_named(&mut self, module: ModId, n: &Ident) -> R<ir::PortId> {
+    pub fn port_named(&mut self, module: ModId, n: &Ident) -> R<ir::PortId> {
         match self.app.get(&n.name) {
             Some(AppName::Port(p)) => Ok(*p),
             Some(AppName::Failed) => Err(Reported),
@@ -77,7 +83,7 @@ impl Compiler<'_> {
     }
 
     /// Which of a port's protocols a handler is for.
-    fn handler_protocol(
+    pub fn handler_protocol(
         &mut self,
         module: ModId,
         port: ir::PortId,
@@ -144,6 +150,8 @@ impl Compiler<'_> {
                 .hint(format!("handlers are for listening ports; `on {}.closed(i)` sees lost connections", port.name)),
             ));
         }
+        let session = self.m.ports[p.index()].protocols.iter().any(|q| self.is_session(*q));
+        let named = if session { self.direction(named.as_ref(), false)? } else { named.clone() };
         let protocol = self.handler_protocol(module, p, port, named.as_ref())?;
         let on = ir::On::Message { port: p, protocol };
         if let Some(first) = self.m.handlers.iter().find(|h| h.on == on).map(|h| at(&h.span)) {
@@ -167,8 +175,8 @@ impl Compiler<'_> {
             port: p,
             protocol,
             req,
-            one_way: info.response.is_none(),
-            no_reply: info.no_reply,
+            one_way: info.response.is_none() || session,
+            no_reply: info.no_reply || session,
             greeting: false,
         });
         l.bind_all(&[(param.clone(), Val::path(Ty::Msg(info.request), build::msg(req)))]);
@@ -207,6 +215,11 @@ impl Compiler<'_> {
             l.handler =
                 Some(HandlerCtx { port: p, protocol, req: instance, one_way: false, no_reply: true, greeting: true });
         }
+        if let ir::On::Opened(_) | ir::On::Closed(_) = on {
+            if l.cx.conversation_port().is_some_and(|(clients, _)| clients == p) {
+                l.handler = l.cx.conversation(instance);
+            }
+        }
         let body = run(l, &h.body, h.guard.as_ref(), span)?;
         if let ir::On::Greeting(_) | ir::On::Probe(_) = on {
             self.speaks_first(port, on, &event.name, &body, span)?;
@@ -224,6 +237,9 @@ impl Compiler<'_> {
             | ir::On::Frame { .. }
             | ir::On::Opened(_)
             | ir::On::Closed(_)
+            | ir::On::Channel(_)
+            | ir::On::ChannelOpened(_)
+            | ir::On::ChannelClosed(_)
             | ir::On::Fault
             | ir::On::Start
             | ir::On::End
@@ -234,6 +250,11 @@ impl Compiler<'_> {
         };
         if !matches!(self.m.ports[p.index()].kind, ir::desc::PortKind::Connect(_)) {
             return Err(self.error("E0603", port.span, format!("`{}` listens: its clients speak first", port.name)));
+        }
+        if self.m.ports[p.index()].protocols.iter().any(|q| self.is_session(*q)) {
+            let d = Diagnostic::error("E0697", port.span, format!("connections of `{}` belong to clients", port.name))
+                .hint("send the first message when it is opened: `on up.opened { … -> up }`");
+            return Err(self.report(d));
         }
         if self.m.handlers.iter().any(|h| h.on == on) {
             return Err(self.error("E0639", port.span, format!("port `{}` has a {event} already", port.name)));
@@ -357,7 +378,7 @@ fn own_answer(l: &mut Lower, guard: Option<&Expr>, body: &ast::Block, span: Span
 }
 
 /// A handler without a request.
-fn plain<'c, 'a>(cx: &'c mut Compiler<'a>, module: ModId, place: String) -> Lower<'c, 'a> {
+pub fn plain<'c, 'a>(cx: &'c mut Compiler<'a>, module: ModId, place: String) -> Lower<'c, 'a> {
     let mut l = Lower::new(cx, module, Kind::Handler);
     l.place = place;
     l.in_app = true;

@@ -270,7 +270,8 @@ impl Lower<'_, '_> {
         if self.is_outlet(e) {
             return None;
         }
-        self.cx.app.port(&n.name).filter(|p| self.cx.app.is_single(*p) && self.takes_frames(*p))
+        let whole = |p: &ir::PortId| self.cx.app.is_single(*p) && self.takes_frames(*p) && !self.cx.has_channels(*p);
+        self.cx.app.port(&n.name).filter(whole)
     }
 
     fn output_to_input(

@@ -2,7 +2,9 @@
 
 pub mod arrays;
 pub mod caches;
+pub mod channels;
 pub mod controls;
+pub mod conversations;
 pub mod core_partition;
 pub mod declarations;
 pub mod devices;
@@ -14,6 +16,7 @@ pub mod gauges;
 pub mod handlers;
 pub mod inputs;
 pub mod instances;
+mod link;
 mod merge_nodes;
 pub mod message_queues;
 pub mod nodes;
@@ -64,6 +67,11 @@ impl Compiler<'_> {
         for m in &app.members {
             let _ = self.declare(module, m, &mut fns);
         }
+        for m in &app.members {
+            if let MemberKind::Channel { name, port } = &m.kind {
+                self.declare_channel(name, port);
+            }
+        }
         self.note_segments(module, app);
         for m in &app.members {
             if let MemberKind::State { name, ty: _, init: Some(e) } = &m.kind {
@@ -91,10 +99,11 @@ impl Compiler<'_> {
         self.unused_given(module);
         self.check_graph();
         self.unwritten_fields();
-        let _ = self.instances_on_devices(app);
+        let _ = self.instances_on_devices(module, app);
         self.endless_queues();
         self.table_signals();
         self.unhandled();
+        self.unhandled_channels();
         self.check_caches();
         self.place_segments();
         self.core_partition();
@@ -121,6 +130,7 @@ impl Compiler<'_> {
             MemberKind::Port(p) => (&p.name, self.port(module, p)),
             MemberKind::State { name, ty, .. } => (name, self.state(module, name, ty)),
             MemberKind::PacketState(fields) => return self.packet_fields(module, fields),
+            MemberKind::Link { word, options } => return self.link(module, *word, options),
             MemberKind::Session { name, ty } => (name, self.session(module, name, ty)),
             MemberKind::Counter(name) => {
                 self.m.counters.push(ir::Counter { name: name.name.clone(), doc: m.doc.clone() });
@@ -150,6 +160,8 @@ impl Compiler<'_> {
                 .hint("write `port name = listen tcp(…) as protocol`");
                 return Err(self.report(d));
             }
+            // When all ports are known.
+            MemberKind::Channel { .. } => return Ok(()),
             MemberKind::Handler(_) | MemberKind::Signal { .. } | MemberKind::Wiring(_) | MemberKind::Segment { .. } => {
                 return Ok(())
             }
@@ -170,6 +182,10 @@ impl Compiler<'_> {
     #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn define(&mut self, module: ModId, app: &ast::Element, m: &ast::Member) -> R<()> {
         match &m.kind {
+            _ if self.channel_queue(m).is_some() => match self.channel_queue(m) {
+                Some(queue) => self.channel_handlers(module, app, queue),
+                None => Ok(()),
+            },
             MemberKind::Handler(h) => {
                 let before = self.m.handlers.len();
                 let done = self.handler(module, &app.name.name, h, m.span);
@@ -367,13 +383,17 @@ impl Compiler<'_> {
     }
 
     fn session(&mut self, module: ModId, name: &Ident, ty: &ast::Type) -> R<AppName> {
+        self.session_of(module, name, ty).map(|(id, t)| AppName::Session(id, t))
+    }
+
+    pub fn session_of(&mut self, module: ModId, name: &Ident, ty: &ast::Type) -> R<(ir::SessionId, Ty)> {
         let t = self.ty(module, ty)?;
         self.storable(&t, ty.span)?;
         let lowered = self.lower_ty(&t);
         let all = self.session_bytes.saturating_add(ir::layout::size(&self.m, lowered));
         self.session_bytes = self.within_memory("session", all, SESSIONS_MAX, name)?;
         self.m.sessions.push(ir::Session { name: name.name.clone(), ty: lowered });
-        Ok(AppName::Session(ir::SessionId(self.m.sessions.len() as u32 - 1), t))
+        Ok((ir::SessionId(self.m.sessions.len() as u32 - 1), t))
     }
 
     /// A table's declaration, in an app or outside.

@@ -370,7 +370,7 @@ impl Lower<'_, '_> {
     }
 
     fn turned(&mut self, way: &WayBack, payload: Val, span: Span) -> R<()> {
-        let made = Made { packet: &way.packet, span };
+        let made = StatementMaker { packet: &way.packet, span };
         let kept = Ident { name: "the answer that is kept".into(), span };
         self.bind_all(&[(kept.clone(), payload)]);
         let known: Vec<u32> = (0..self.frame_layers(way.frame).len() as u32)
@@ -405,7 +405,7 @@ impl Lower<'_, '_> {
     }
 
     /// `p.h.src` and `p.h.dst` change places, if the header is there.
-    fn exchanged(&self, frame: LocalId, layer: u32, known: bool, made: &Made) -> Option<ast::Stmt> {
+    fn exchanged(&self, frame: LocalId, layer: u32, known: bool, made: &StatementMaker) -> Option<ast::Stmt> {
         let (header, unit) = self.header_of(frame, layer)?;
         let member = |name: &str| self.cx.units[unit.index()].member(name).filter(|m| m.cases.is_empty());
         if member("src")?.ty != member("dst")?.ty {
@@ -425,7 +425,7 @@ impl Lower<'_, '_> {
     }
 
     /// The checksum of a header over IPv4 that may be 0 becomes 0.
-    fn without_sum(&self, frame: LocalId, layer: u32, headers: &[u32], made: &Made) -> Option<ast::Stmt> {
+    fn without_sum(&self, frame: LocalId, layer: u32, headers: &[u32], made: &StatementMaker) -> Option<ast::Stmt> {
         let (header, unit) = self.header_of(frame, layer)?;
         let sum = self.cx.m.unit(unit).header.checksum?;
         if !matches!(sum.over, ir::Over::Transport { optional: true, .. }) {
@@ -448,12 +448,12 @@ impl Lower<'_, '_> {
 }
 
 /// Makes statements about a packet that the program has not written.
-struct Made<'a> {
+struct StatementMaker<'a> {
     packet: &'a Expr,
     span: Span,
 }
 
-impl Made<'_> {
+impl StatementMaker<'_> {
     fn expr(&self, kind: ExprKind) -> Expr {
         Expr { span: self.span, kind: Box::new(kind) }
     }

@@ -199,6 +199,9 @@ impl Compiler<'_> {
                 self.report(Diagnostic::error("E0612", p.name.span, "a port needs a protocol").hint("write `as http`"))
             );
         }
+        if listen {
+            self.one_conversation(p, &all)?;
+        }
         if let ([id], false) = (all.as_slice(), listen) {
             self.connects_without_state(*id, p.protocols[0].span);
         }

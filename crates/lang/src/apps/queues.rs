@@ -46,6 +46,7 @@ impl Compiler<'_> {
             }
         }
         let (q, whole) = self.carried_whole(q)?;
+        let (q, channels) = self.channels_of(&q)?;
         let ([depth, instances], word) =
             self.queue_options(module, &q, ["depth", "instances"], &["lossless", "lossy"])?;
         let Some((depth, at)) = depth else { return Err(self.no_depth(&q, "packets")) };
@@ -84,6 +85,7 @@ impl Compiler<'_> {
             maglev: false,
             carries: ir::Carries { fixed: whole, ..Default::default() },
         });
+        self.note_channels(id, channels);
         Ok(AppName::Port(id))
     }
 
@@ -249,6 +251,7 @@ impl Lower<'_, '_> {
         }
         self.impure = true;
         let (port, index) = self.target(e)?;
+        self.no_channel(port, false, span)?;
         let ty = match act {
             QueueAct::Pop | QueueAct::Drop => Ty::Bool,
             QueueAct::Len | QueueAct::First => U32,

@@ -18,6 +18,8 @@ pub enum AppName {
     Port(ir::PortId),
     State(ir::StateId, Ty),
     Session(ir::SessionId, Ty),
+    /// A connection of a conversation.
+    Channel(ir::ChannelId),
     Counter(ir::CounterId),
     Table(ir::TableId),
     Const(Val),

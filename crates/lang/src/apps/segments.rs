@@ -47,7 +47,7 @@ impl Compiler<'_> {
         }
     }
 
-    fn segment(&mut self, module: ModId, name: &Ident, device: &ast::Device, whole: Span) -> R<()> {
+    pub fn segment(&mut self, module: ModId, name: &Ident, device: &ast::Device, whole: Span) -> R<()> {
         if let Some(at) = self.segment_at(whole) {
             let first = self.m.segments[at.index()].name.clone();
             let d = Diagnostic::error("E0651", name.span, "a segment holds handlers, timers and wirings only");
@@ -98,7 +98,7 @@ impl Compiler<'_> {
         }
     }
 
-    fn segment_at(&self, at: Span) -> Option<SegmentId> {
+    pub fn segment_at(&self, at: Span) -> Option<SegmentId> {
         let holds = |s: &Span| s.file == at.file && s.start <= at.start && at.end <= s.end;
         self.segment_spans.iter().position(holds).map(|n| SegmentId(n as u32))
     }
@@ -236,12 +236,6 @@ impl Compiler<'_> {
                 let name = &self.m.tables[table.index()].name;
                 self.on_both(format!("table `{name}` is read by the NIC, and by the CPU"), (nic, other))
                     .hint("use a table for each of them, or send what was found with the packet, in `.mark`")
-            }
-            Conflict::Devices { segment } => {
-                let at = super::handlers::at(&self.m.segments[segment.index()].span);
-                Diagnostic::error("E0659", at, "an app has segments on a NIC, or handlers in XDP")
-                    .label("on the NIC")
-                    .hint("leave `on xdp` out, or put this segment `on cpu(0)`")
             }
         }
     }

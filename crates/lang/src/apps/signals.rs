@@ -19,7 +19,7 @@ use wireloom_syntax::Diagnostic;
 const MAX_RESULT: u64 = 64 << 10;
 
 /// A signal as it is written.
-struct Source<'s> {
+struct WrittenSignal<'s> {
     exported: bool,
     name: &'s Ident,
     params: &'s [ast::Param],
@@ -28,9 +28,9 @@ struct Source<'s> {
     doc: &'s str,
 }
 
-fn source(m: &ast::Member) -> Option<Source<'_>> {
+fn source(m: &ast::Member) -> Option<WrittenSignal<'_>> {
     if let MemberKind::Signal { exported, name, params, ret, body } = &m.kind {
-        Some(Source { exported: *exported, name, params, ret: ret.as_ref(), body, doc: &m.doc })
+        Some(WrittenSignal { exported: *exported, name, params, ret: ret.as_ref(), body, doc: &m.doc })
     } else {
         None
     }
@@ -61,7 +61,7 @@ impl Compiler<'_> {
         }
     }
 
-    fn signal(&mut self, module: ModId, s: &Source, name: &str) -> R<()> {
+    fn signal(&mut self, module: ModId, s: &WrittenSignal, name: &str) -> R<()> {
         if self.m.signals.iter().any(|o| o.name == name) {
             return Err(self.error("E0203", s.name.span, format!("signal `{name}` is defined twice")));
         }

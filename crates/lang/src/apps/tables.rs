@@ -77,9 +77,10 @@ impl Compiler<'_> {
             let sketch = matches!(table.kind, TableKind::Bloom | TableKind::CountMin | TableKind::HyperLogLog);
             let ring = table.kind == TableKind::Ring;
             let masked = matches!(table.kind, TableKind::Wildcard | TableKind::Lpm);
-            let add = |c: &mut Self, what: &str, doc: &str, make: &dyn Fn(&mut Lower, &Entry) -> R<Made>| {
-                let _ = c.table_signal(&table.name, (what, doc), &entry, span, make);
-            };
+            let add =
+                |c: &mut Self, what: &str, doc: &str, make: &dyn Fn(&mut Lower, &EntryType) -> R<SignalResult>| {
+                    let _ = c.table_signal(&table.name, (what, doc), &entry, span, make);
+                };
             if table.kind != TableKind::HyperLogLog {
                 add(self, "get", "the value of a key", &|l, e| l.signal_get(id, e, span));
             }
@@ -117,7 +118,7 @@ impl Compiler<'_> {
         }
     }
 
-    fn table_entry(&mut self, id: TableId) -> Option<Entry> {
+    fn table_entry(&mut self, id: TableId) -> Option<EntryType> {
         let t = &self.tables[id.index()];
         let (key, value) = (t.key.clone(), t.value.clone());
         let (mut keys, mut values) = (parts_of(self, &key, "k", "key"), parts_of(self, &value, "v", "value"));
@@ -129,14 +130,14 @@ impl Compiler<'_> {
             taken.extend(keys.iter().map(|p| format!("{}_mask", p.name)));
         }
         apart(&mut values, "value", &taken);
-        let ok = |c: &mut Self, parts: &[Part]| parts.iter().all(|p| c.argument_type(&p.ty).is_some());
+        let ok = |c: &mut Self, parts: &[EntryField]| parts.iter().all(|p| c.argument_type(&p.ty).is_some());
         if !ok(self, &keys) {
             return None;
         }
         let settable = ok(self, &values);
         let readable = self.answerable(&value, 0);
         let listed = readable && self.answerable(&key, 0);
-        Some(Entry { key, value, keys, values, settable, readable, listed })
+        Some(EntryType { key, value, keys, values, settable, readable, listed })
     }
 
     /// Whether a signal can answer it.
@@ -218,9 +219,9 @@ impl Compiler<'_> {
         &mut self,
         table: &str,
         (what, doc): (&str, &str),
-        entry: &Entry,
+        entry: &EntryType,
         span: Span,
-        make: &dyn Fn(&mut Lower, &Entry) -> R<Made>,
+        make: &dyn Fn(&mut Lower, &EntryType) -> R<SignalResult>,
     ) -> R<()> {
         let name = format!("{table}.{what}");
         if self.m.signals.iter().any(|s| s.name == name)
@@ -273,14 +274,14 @@ impl Compiler<'_> {
 }
 
 /// A signal's result: its type, its bytes, and how many they are at most.
-type Made = (ResultType, X, u64);
+type SignalResult = (ResultType, X, u64);
 
 /// The type of an entry.
-struct Entry {
+struct EntryType {
     key: Ty,
     value: Ty,
-    keys: Vec<Part>,
-    values: Vec<Part>,
+    keys: Vec<EntryField>,
+    values: Vec<EntryField>,
     /// Values can come in from outside; can go out; so can keys.
     settable: bool,
     readable: bool,
@@ -289,7 +290,7 @@ struct Entry {
 
 /// A field of a key or value, its default, and the values that may come in; none: all.
 #[derive(Clone)]
-struct Part {
+struct EntryField {
     name: String,
     ty: Ty,
     default: Option<ParamValue>,
@@ -298,14 +299,14 @@ struct Part {
 
 /// The parts of a record or tuple. Parts of a tuple have the letter and a number as names. A value
 /// without parts is the whole.
-fn parts_of(c: &Compiler, t: &Ty, letter: &str, whole: &str) -> Vec<Part> {
-    let part = |name: String, ty: &Ty| Part { name, ty: ty.clone(), default: None, within: vec![] };
+fn parts_of(c: &Compiler, t: &Ty, letter: &str, whole: &str) -> Vec<EntryField> {
+    let part = |name: String, ty: &Ty| EntryField { name, ty: ty.clone(), default: None, within: vec![] };
     match t {
         Ty::Record(r) => c.records[r.index()]
             .iter()
             .map(|(n, t)| {
                 let says = c.record_says.get(&(*r, n.clone())).cloned().unwrap_or_default();
-                Part {
+                EntryField {
                     default: says.default.and_then(|x| outside(c, &x, t)),
                     within: says.within,
                     ..part(n.clone(), t)
@@ -318,7 +319,7 @@ fn parts_of(c: &Compiler, t: &Ty, letter: &str, whole: &str) -> Vec<Part> {
 }
 
 /// A name that another argument has already is made another one.
-fn apart(parts: &mut [Part], before: &str, taken: &[String]) {
+fn apart(parts: &mut [EntryField], before: &str, taken: &[String]) {
     for p in parts {
         while taken.contains(&p.name) {
             p.name = format!("{before}_{}", p.name);
@@ -348,8 +349,8 @@ fn is_masked(t: &Ty) -> bool {
 
 impl Lower<'_, '_> {
     /// An argument's local.
-    fn arg(&mut self, part: &Part) -> R<(LocalId, Ty)> {
-        let Part { name, ty: t, default, within } = part;
+    fn arg(&mut self, part: &EntryField) -> R<(LocalId, Ty)> {
+        let EntryField { name, ty: t, default, within } = part;
         let p = self.cx.argument_type(t).ok_or(Reported)?;
         let local = match p {
             ParamType::Bytes(n) => Ty::Bytes(n.into()),
@@ -366,7 +367,7 @@ impl Lower<'_, '_> {
         Ok((self.new_local(name, &local), t.clone()))
     }
 
-    fn args(&mut self, parts: &[Part]) -> R<Vec<(LocalId, Ty)>> {
+    fn args(&mut self, parts: &[EntryField]) -> R<Vec<(LocalId, Ty)>> {
         parts.iter().map(|p| self.arg(p)).collect()
     }
 
@@ -419,7 +420,7 @@ impl Lower<'_, '_> {
         })
     }
 
-    fn signal_get(&mut self, table: TableId, e: &Entry, span: Span) -> R<Made> {
+    fn signal_get(&mut self, table: TableId, e: &EntryType, span: Span) -> R<SignalResult> {
         let args = self.args(&e.keys)?;
         let key = self.whole(&e.key, &args, span)?;
         let ty = e.value.clone().option();
@@ -434,7 +435,7 @@ impl Lower<'_, '_> {
     fn key_args(
         &mut self,
         table: TableId,
-        e: &Entry,
+        e: &EntryType,
         masked: bool,
     ) -> R<(Vec<(LocalId, Ty)>, Vec<(LocalId, Ty)>, Option<LocalId>)> {
         if !masked {
@@ -442,8 +443,8 @@ impl Lower<'_, '_> {
         }
         let (mut keys, mut masks) = (vec![], vec![]);
         for p in &e.keys {
-            keys.push(self.arg(&Part { default: None, ..p.clone() })?);
-            masks.push(self.arg(&Part {
+            keys.push(self.arg(&EntryField { default: None, ..p.clone() })?);
+            masks.push(self.arg(&EntryField {
                 name: format!("{}_mask", p.name),
                 default: None,
                 within: vec![],
@@ -453,7 +454,7 @@ impl Lower<'_, '_> {
         self.signal_masked = true;
         let priority = match self.cx.m.tables[table.index()].kind {
             TableKind::Wildcard => Some(
-                self.arg(&Part {
+                self.arg(&EntryField {
                     name: "priority".into(),
                     ty: U32,
                     default: Some(ParamValue::UInt(0)),
@@ -472,7 +473,14 @@ impl Lower<'_, '_> {
         Ok((keys, masks, priority))
     }
 
-    fn signal_insert(&mut self, table: TableId, e: &Entry, masked: bool, valued: bool, span: Span) -> R<Made> {
+    fn signal_insert(
+        &mut self,
+        table: TableId,
+        e: &EntryType,
+        masked: bool,
+        valued: bool,
+        span: Span,
+    ) -> R<SignalResult> {
         let (keys, masks, priority) = self.key_args(table, e, masked)?;
         let values = if valued { self.args(&e.values)? } else { vec![] };
         let key = self.whole(&e.key, &keys, span)?;
@@ -488,7 +496,7 @@ impl Lower<'_, '_> {
         self.signal_result(Val::unit(), span)
     }
 
-    fn signal_push(&mut self, table: TableId, e: &Entry, span: Span) -> R<Made> {
+    fn signal_push(&mut self, table: TableId, e: &EntryType, span: Span) -> R<SignalResult> {
         let values = self.args(&e.values)?;
         let value = self.whole(&e.value, &values, span)?;
         let dst = self.new_local("room", &Ty::Bool);
@@ -497,7 +505,7 @@ impl Lower<'_, '_> {
         self.signal_result(Val::unit(), span)
     }
 
-    fn signal_remove(&mut self, table: TableId, e: &Entry, masked: bool, span: Span) -> R<Made> {
+    fn signal_remove(&mut self, table: TableId, e: &EntryType, masked: bool, span: Span) -> R<SignalResult> {
         let (keys, masks, priority) = self.key_args(table, e, masked)?;
         let key = self.whole(&e.key, &keys, span)?;
         let dst = self.new_local("there", &Ty::Bool);
@@ -512,8 +520,8 @@ impl Lower<'_, '_> {
         self.signal_result(v, span)
     }
 
-    fn signal_next(&mut self, table: TableId, e: &Entry, span: Span) -> R<Made> {
-        let cursor = self.arg(&Part { name: "cursor".into(), ty: U64, default: None, within: vec![] })?.0;
+    fn signal_next(&mut self, table: TableId, e: &EntryType, span: Span) -> R<SignalResult> {
+        let cursor = self.arg(&EntryField { name: "cursor".into(), ty: U64, default: None, within: vec![] })?.0;
         let (key, value, more) =
             (self.new_local("key", &e.key), self.new_local("value", &e.value), self.new_local("more", &Ty::Bool));
         let masked = matches!(self.cx.m.tables[table.index()].kind, TableKind::Wildcard | TableKind::Lpm)
@@ -544,7 +552,7 @@ impl Lower<'_, '_> {
         Ok((result, X::new(t, K::If(there, build::builtin(t, B::Concat, all), none)), total))
     }
 
-    fn signal_clear(&mut self, table: TableId, e: &Entry, span: Span) -> R<Made> {
+    fn signal_clear(&mut self, table: TableId, e: &EntryType, span: Span) -> R<SignalResult> {
         self.clear_table(table, &e.key, &e.value, span);
         self.signal_result(Val::unit(), span)
     }
@@ -585,7 +593,7 @@ impl Lower<'_, '_> {
     }
 
     /// An enum's value by name; a number that no variant has is shown as it is.
-    pub fn variant_text(&mut self, en: ir::EnumId, e: X, span: Span) -> R<Made> {
+    pub fn variant_text(&mut self, en: ir::EnumId, e: X, span: Span) -> R<SignalResult> {
         let variants = self.cx.m.enums[en.index()].variants.clone();
         let longest = variants.iter().map(|(n, _)| n.len() as u64).max().unwrap_or(0).max(20);
         let t = self.cx.lower_ty(&Ty::Bytes(longest));

@@ -210,6 +210,10 @@ impl Compiler<'_> {
         };
         match self.app.get(&name.name) {
             Some(AppName::Port(p)) => Ok(SimPort { port: *p, conn }),
+            Some(AppName::Channel(c)) => {
+                let port = self.m.channels[c.index()].port;
+                Ok(SimPort { port, conn: SimPort::OWN.saturating_add(conn) })
+            }
             Some(AppName::Failed) => Err(Reported),
             None if name.name == "kernel" && !self.app.frames.is_empty() => {
                 match self.m.ports.iter().position(|p| p.name == "kernel") {

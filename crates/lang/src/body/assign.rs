@@ -179,6 +179,9 @@ impl Lower<'_, '_> {
                 )),
             },
             ExprKind::Field(Some(base), name) => {
+                if let Some((id, ty)) = self.remembered(base, name) {
+                    return Ok((Root::Session(id, ty), vec![]));
+                }
                 let (root, mut path) = self.place(base)?;
                 let ty = self.place_ty(&root, &path);
                 path.push(self.record_field(&ty, name)?);
@@ -425,6 +428,10 @@ impl Lower<'_, '_> {
                     Ok(Val::pure(ty, ir::Expr::new(t, K::Session(id))))
                 }
             },
+            AppName::Channel(_) => {
+                let text = format!("`{}` is a connection, no value", n.name);
+                Err(self.cx.report(Diagnostic::error("E0697", n.span, text).hint("messages are sent on it: `m -> up`")))
+            }
             AppName::Counter(c) => {
                 self.impure = true;
                 Ok(Val::pure(U64, ir::Expr::new(T_U64, K::Counter(c))))

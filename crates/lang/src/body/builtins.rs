@@ -345,6 +345,9 @@ impl Lower<'_, '_> {
 
     #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     pub fn port_arg(&mut self, e: &Expr) -> R<ir::PortId> {
+        if let Some(queue) = self.channel_arg(e)? {
+            return Ok(queue);
+        }
         let port = match &*e.kind {
             ExprKind::Name(n) if self.in_app => self.cx.app.port(&n.name).or_else(|| {
                 if n.name == "kernel" && !self.cx.app.has("kernel") && self.lookup("kernel").is_none() {

@@ -23,6 +23,12 @@ pub enum Sink {
         index: ir::Expr,
         span: Span,
     },
+    /// To a member of the conversation at hand, whose protocol it is.
+    Tell {
+        to: ir::Peer,
+        protocol: ir::ProtocolId,
+        span: Span,
+    },
     /// A message waits.
     Queue {
         queue: Rc<MessageQueue>,

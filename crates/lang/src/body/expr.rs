@@ -479,6 +479,10 @@ impl Lower<'_, '_> {
                 Ok(Val::pure(ty, build::builtin(t, b, vec![e.clone()])))
             }
             (Ty::Port(p), _) => {
+                if let Some((id, ty)) = self.remembered_of(*p, name) {
+                    let t = self.cx.lower_ty(&ty);
+                    return Ok(Val::pure(ty, ir::Expr::new(t, X::Session(id))));
+                }
                 if self.handler.is_none_or(|h| h.port != *p) {
                     return Err(self.cx.report(
                         Diagnostic::error("E0603", span, format!("a port has no `{}` here", name.name))

@@ -22,7 +22,9 @@ impl Lower<'_, '_> {
         match self.whole_frame(v) {
             Some(l) => {
                 let queue = self.cx.is_queue(port);
-                let (mark, state) = if queue { (self.mark_at_hand(), self.state_at_hand()) } else { (None, vec![]) };
+                let (mark, mut state) =
+                    if queue { (self.mark_at_hand(), self.state_at_hand()) } else { (None, vec![]) };
+                self.in_channel(port, &mut state, span)?;
                 self.act(l, FrameAct::Send { port, index: index.clone(), mark, state, last: false }, span)
             }
             None if v.ty.is_error() || v.is_never() => Err(Reported),
@@ -39,6 +41,7 @@ impl Lower<'_, '_> {
 
     /// `[Ethernet { … }, …] -> wire`.
     pub fn send_parts(&mut self, e: &Expr, port: ir::PortId, index: &X, span: Span) -> R<()> {
+        self.no_channel(port, true, span)?;
         let (parts, _) = self.frame_parts(e)?;
         let place = self.place_id(span);
         self.push(span, StmtKind::SendFrame { port, index: index.clone(), parts, place });

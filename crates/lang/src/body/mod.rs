@@ -9,6 +9,7 @@ pub mod builtins;
 pub mod calls;
 pub mod coerce;
 pub mod control;
+mod conversation;
 pub mod crypto;
 pub mod destination;
 pub mod edits;
@@ -211,6 +212,8 @@ pub struct Lower<'c, 'a> {
     pub marked: bool,
     /// The locals with the fields of the packet's state that the handler names.
     pub fields: std::collections::BTreeMap<ir::PacketFieldId, LocalId>,
+    /// The queue and the channel that the next packet goes to.
+    pub channel: Option<(ir::PortId, u8)>,
     /// The packet at hand has just come: its time is now.
     pub arrival: bool,
     /// The packet at hand comes from a queue, with its mark.
@@ -282,6 +285,7 @@ impl<'c, 'a> Lower<'c, 'a> {
             mark: None,
             marked: false,
             fields: Default::default(),
+            channel: None,
             gone: HashSet::new(),
             changing: None,
             span: Span::default(),
@@ -325,6 +329,9 @@ impl<'c, 'a> Lower<'c, 'a> {
                 | StmtKind::Await { .. }
                 | StmtKind::Reply { .. }
                 | StmtKind::Send { .. }
+                | StmtKind::Tell { .. }
+                | StmtKind::OpenChannel { .. }
+                | StmtKind::CloseChannel(_)
                 | StmtKind::Output { .. }
                 | StmtKind::Return(_)
         );
@@ -355,7 +362,7 @@ impl<'c, 'a> Lower<'c, 'a> {
                 | TableDelete { .. }
                 | TablePush { .. }
                 | TablePop { .. } => Some("changes a table"),
-                Call { .. } | Await { .. } | Reply { .. } | Send { .. } => Some("waits, answers or sends"),
+                Call { .. } | Await { .. } | Reply { .. } | Send { .. } | Tell { .. } | OpenChannel { .. } => Some("waits, answers or sends"),
                 _ => None,
             };
             if let Some(what) = what {

@@ -26,7 +26,9 @@ impl Lower<'_, '_> {
         span: Span,
     ) -> R<ir::Block> {
         let mut body = body.clone();
-        let Some(handler) = self.handler.filter(|_| response && self.kind != super::Kind::OnFault) else {
+        let session = self.cx.is_session(proto);
+        let asks = (response || session) && self.kind != super::Kind::OnFault;
+        let Some(handler) = self.handler.filter(|_| asks) else {
             return Ok(body);
         };
         let mut asked = vec![];
@@ -42,8 +44,12 @@ impl Lower<'_, '_> {
         if !o.params.iter().any(|p| asked.contains(p)) {
             return Ok(body);
         }
-        let request = Val::path(Ty::Msg(self.cx.m.protocols[proto.index()].request), build::msg(handler.req));
-        let args = self.response_args(proto, &request, span)?;
+        let args = if session {
+            self.session_args(proto, response)
+        } else {
+            let request = Val::path(Ty::Msg(self.cx.m.protocols[proto.index()].request), build::msg(handler.req));
+            self.response_args(proto, &request, span)?
+        };
         // Several answers in one have each their own.
         for (l, arg) in o.params.iter().zip(args.iter().take(self.cx.units[o.unit.index()].params.len()).cycle()) {
             if !asked.contains(l) {

@@ -242,6 +242,7 @@ impl Lower<'_, '_> {
                     },
                 );
             }
+            Sink::Tell { to, protocol, span: at } => self.tell(&v, (*to, *protocol), span, *at)?,
             Sink::Queue { queue, span: at } => {
                 let unit = self.message_of(&v, span)?.unit;
                 self.same_unit(unit, queue.unit, span)?;
@@ -282,7 +283,7 @@ impl Lower<'_, '_> {
         }
     }
 
-    fn same_unit(&mut self, found: ir::UnitId, want: ir::UnitId, span: Span) -> R<()> {
+    pub fn same_unit(&mut self, found: ir::UnitId, want: ir::UnitId, span: Span) -> R<()> {
         if found == want {
             return Ok(());
         }
@@ -295,6 +296,12 @@ impl Lower<'_, '_> {
     fn connect_protocol(&mut self, port: ir::PortId, span: Span) -> R<ir::ProtocolId> {
         let p = &self.cx.m.ports[port.index()];
         match (&p.kind, p.protocols.first()) {
+            (ir::desc::PortKind::Connect(_), Some(p)) if self.cx.is_session(*p) => {
+                let d = Diagnostic::error("E0697", span, "each client has connections of its own to this port")
+                    .label("whose connection?")
+                    .hint("keep one in a session, `session up: connection of db`, and send on it: `m -> up`");
+                Err(self.cx.report(d))
+            }
             (ir::desc::PortKind::Connect(_), Some(p)) => Ok(*p),
             (ir::desc::PortKind::Listen(_), _) => Err(self.cx.report(
                 Diagnostic::error("E0603", span, "messages are sent to connecting ports")
@@ -363,6 +370,9 @@ impl Lower<'_, '_> {
         if let Some(queue) = self.messages_of(to) {
             self.impure = true;
             return self.deliver(value, &Sink::Queue { queue, span }).map(|_| ());
+        }
+        if let Some(sink) = self.member(to, span)? {
+            return self.deliver(value, &sink).map(|_| ());
         }
         let (port, index) = self.target(to)?;
         if let (true, ExprKind::List(_)) = (self.takes_frames(port), &*value.kind) {

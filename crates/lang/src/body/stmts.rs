@@ -93,6 +93,7 @@ impl Lower<'_, '_> {
             S::Uncached { cache, by, body } => self.uncached(cache, by.as_ref(), body, span),
             S::Answered { entry, by, body, other } => self.answered(entry, by, (body, other.as_ref()), span),
             S::Forget(cache) => self.forget_all(cache, span).map(|()| false),
+            S::Open { place, target } => self.open_channel(place, target, span).map(|()| false),
             S::Close(e) => {
                 self.close(e, span)?;
                 Ok(false)
@@ -461,6 +462,11 @@ impl Lower<'_, '_> {
     }
 
     fn close(&mut self, e: &Expr, span: Span) -> R<()> {
+        if let Some(channel) = self.channel_named(e) {
+            self.in_conversation(e.span)?;
+            self.push(span, StmtKind::CloseChannel(channel));
+            return Ok(());
+        }
         let p = self.port_arg(e)?;
         if self.handler.is_none_or(|h| h.port != p) {
             return Err(self.cx.report(
@@ -488,6 +494,12 @@ impl Lower<'_, '_> {
                 Diagnostic::error("E0603", span, "there is no request to answer here")
                     .hint("`reply` belongs into the handler of a listening port"),
             ));
+        }
+        if self.kind != Kind::OnFault && self.handler.is_some_and(|h| self.cx.is_session(h.protocol)) {
+            let d = Diagnostic::error("E0697", span, "a conversation has no requests to answer")
+                .label("there is nothing to reply to")
+                .hint("send a message to the client: `m -> client`");
+            return Err(self.cx.report(d));
         }
         if self.handler.is_some_and(|h| h.one_way) {
             return Err(self.err("E0604", span, "this protocol has no answers"));

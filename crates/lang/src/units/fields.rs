@@ -151,7 +151,7 @@ impl<'c, 'a> Builder<'c, 'a> {
             ast::FieldKind::PassWhen(e) => {
                 self.end_bits();
                 let cond = self.cond(e)?;
-                let id = self.add(None, f.span, &Ty::Unit, FieldKind::Pass { how: ir::Pass::When(cond) });
+                let id = self.add(None, f.span, &Ty::Unit, FieldKind::Pass { how: ir::PassRule::When(cond) });
                 self.seq.push(id);
                 Ok(())
             }
@@ -207,8 +207,12 @@ impl<'c, 'a> Builder<'c, 'a> {
                     .hint("it names another case of the same switch"),
             ));
         };
-        let id =
-            self.add(None, span, &Ty::Unit, FieldKind::Pass { how: ir::Pass::As { case: u32::MAX, endless: false } });
+        let id = self.add(
+            None,
+            span,
+            &Ty::Unit,
+            FieldKind::Pass { how: ir::PassRule::As { case: u32::MAX, endless: false } },
+        );
         self.seq.push(id);
         self.passed_as.push((switch, id, case.clone()));
         Ok(())

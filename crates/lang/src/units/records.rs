@@ -10,7 +10,7 @@ use wireloom_ir as ir;
 use wireloom_syntax::ast::{self, Ident, ItemKind, Shape, ShapeKind};
 
 /// Where a record is from, its name and its fields.
-type Source = (ModId, Ident, Vec<(Ident, ast::Type)>);
+type RecordSource = (ModId, Ident, Vec<(Ident, ast::Type)>);
 
 impl Builder<'_, '_> {
     pub fn record_field(
@@ -58,7 +58,7 @@ impl Builder<'_, '_> {
         Ok(id)
     }
 
-    fn record_source(&mut self, ty: &ast::Type) -> R<Source> {
+    fn record_source(&mut self, ty: &ast::Type) -> R<RecordSource> {
         match &ty.kind {
             ast::TypeKind::Record(fields) => {
                 Ok((self.module, Ident { name: "record".into(), span: ty.span }, fields.clone()))

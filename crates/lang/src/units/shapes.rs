@@ -478,7 +478,7 @@ impl Builder<'_, '_> {
                 .fields
                 .iter()
                 .any(|f| matches!(unit.fields[f.index()].kind, FieldKind::StreamBytes { extent: ir::Extent::Close }));
-            self.ir(marker).kind = FieldKind::Pass { how: ir::Pass::As { case: n as u32, endless } };
+            self.ir(marker).kind = FieldKind::Pass { how: ir::PassRule::As { case: n as u32, endless } };
         }
     }
 

@@ -53,7 +53,7 @@ impl Page {
         wake.set_nonblocking(true).map_err(fail)?;
         let done = Arc::new(FinishedSignals { list: Mutex::default(), wake });
         let desk =
-            Desk { listener, told, woken, done, names, view, clients: Vec::new(), next: 0, signals: 0, rest: None };
+            PageDesk { listener, told, woken, done, names, view, clients: Vec::new(), next: 0, signals: 0, rest: None };
         let thread = std::thread::Builder::new().name("admin".into()).spawn(move || desk.run()).map_err(fail)?;
         Ok(Page { addr, stop: Some(stop), thread: Some(thread) })
     }
@@ -100,7 +100,7 @@ struct FinishedSignals {
 }
 
 #[derive(PartialEq, Eq)]
-enum State {
+enum ClientState {
     Asking,
     /// A signal is under way.
     Waiting,
@@ -113,7 +113,7 @@ enum State {
 struct Client {
     id: u64,
     stream: TcpStream,
-    state: State,
+    state: ClientState,
     until: Instant,
     /// Input so far, or output still to be sent.
     bytes: Vec<u8>,
@@ -122,14 +122,14 @@ struct Client {
 impl Client {
     fn events(&self) -> i16 {
         match self.state {
-            State::Asking | State::Closing => libc::POLLIN,
-            State::Answering => libc::POLLOUT,
-            State::Waiting => 0,
+            ClientState::Asking | ClientState::Closing => libc::POLLIN,
+            ClientState::Answering => libc::POLLOUT,
+            ClientState::Waiting => 0,
         }
     }
 
     fn answer(&mut self, bytes: Vec<u8>) {
-        (self.state, self.bytes, self.until) = (State::Answering, bytes, Instant::now() + ANSWER_WAIT);
+        (self.state, self.bytes, self.until) = (ClientState::Answering, bytes, Instant::now() + ANSWER_WAIT);
     }
 
     /// Sends as much as the socket takes.
@@ -144,7 +144,7 @@ impl Client {
             }
         }
         self.stream.shutdown(std::net::Shutdown::Write)?;
-        (self.state, self.until) = (State::Closing, Instant::now() + CLOSE_WAIT);
+        (self.state, self.until) = (ClientState::Closing, Instant::now() + CLOSE_WAIT);
         Ok(())
     }
 
@@ -153,7 +153,7 @@ impl Client {
         let mut piece = [0; 4096];
         match self.stream.read(&mut piece) {
             Ok(0) => Ok(false),
-            Ok(n) if self.state == State::Asking => {
+            Ok(n) if self.state == ClientState::Asking => {
                 self.bytes.extend_from_slice(&piece[..n]);
                 Ok(true)
             }
@@ -164,7 +164,7 @@ impl Client {
     }
 }
 
-struct Desk {
+struct PageDesk {
     listener: TcpListener,
     told: UnixStream,
     woken: UnixStream,
@@ -179,7 +179,7 @@ struct Desk {
     rest: Option<Instant>,
 }
 
-impl Desk {
+impl PageDesk {
     fn run(mut self) {
         loop {
             let fd = |fd: i32, events: i16| libc::pollfd { fd, events, revents: 0 };
@@ -225,14 +225,14 @@ impl Desk {
                 continue;
             }
             if self.clients.len() >= CONNECTIONS {
-                let first = self.clients.iter().position(|c| c.state == State::Asking).unwrap_or(0);
+                let first = self.clients.iter().position(|c| c.state == ClientState::Asking).unwrap_or(0);
                 self.clients.remove(first);
             }
             self.next += 1;
             self.clients.push(Client {
                 id: self.next,
                 stream,
-                state: State::Asking,
+                state: ClientState::Asking,
                 until: Instant::now() + REQUEST_WAIT,
                 bytes: Vec::new(),
             });
@@ -246,7 +246,7 @@ impl Desk {
         let mut ready = ready.iter();
         clients.retain_mut(|c| {
             let on = if *ready.next().unwrap_or(&false) { self.step(c) } else { Ok(true) };
-            if c.until <= now && c.state == State::Asking && matches!(on, Ok(true)) {
+            if c.until <= now && c.state == ClientState::Asking && matches!(on, Ok(true)) {
                 c.answer(
                     Response::from(Refusal("408 Request Timeout", "the request did not come in time")).bytes(false),
                 );
@@ -261,11 +261,11 @@ impl Desk {
     /// False: the connection is done with.
     fn step(&mut self, c: &mut Client) -> std::io::Result<bool> {
         match c.state {
-            State::Answering => c.send().map(|()| true),
-            State::Closing => c.receive(),
+            ClientState::Answering => c.send().map(|()| true),
+            ClientState::Closing => c.receive(),
             // The connection has ended: nothing else is waited for on it.
-            State::Waiting => Ok(false),
-            State::Asking => {
+            ClientState::Waiting => Ok(false),
+            ClientState::Asking => {
                 let more = c.receive()?;
                 let own = c.stream.local_addr().map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), |a| a.ip());
                 match request::read(&c.bytes, &Names { own, given: &self.names }) {
@@ -273,7 +273,7 @@ impl Desk {
                     Ok(Some(request)) => self.answer(c, request),
                     Err(refusal) => c.answer(Response::from(refusal).bytes(false)),
                 }
-                if c.state == State::Answering {
+                if c.state == ClientState::Answering {
                     c.send().map(|()| true)
                 } else {
                     Ok(true)
@@ -307,7 +307,7 @@ impl Desk {
             return c.answer(busy());
         }
         self.signals += 1;
-        (c.state, c.until) = (State::Waiting, Instant::now() + 3 * ANSWER_WAIT);
+        (c.state, c.until) = (ClientState::Waiting, Instant::now() + 3 * ANSWER_WAIT);
     }
 
     fn take_done(&mut self) {

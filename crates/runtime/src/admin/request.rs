@@ -29,7 +29,7 @@ pub(super) struct Refusal(pub &'static str, pub &'static str);
 
 const BAD: &str = "400 Bad Request";
 const NOT_A_REQUEST: &str = "the request line is not METHOD /PATH HTTP/1.1";
-const TOO_LARGE: &str = "431 Request Header Fields Too Large";
+const TOO_LARGE: &str = "431 Request Header HeaderFields Too Large";
 const FORBIDDEN: &str = "403 Forbidden";
 
 /// Names of this page: its address, `localhost`, and the names of `--admin-host`.
@@ -80,7 +80,7 @@ pub(super) fn read(bytes: &[u8], names: &Names) -> Result<Option<Request>, Refus
     if !target.starts_with('/') {
         return Err(Refusal(BAD, NOT_A_REQUEST));
     }
-    let fields = Fields(head.headers);
+    let fields = HeaderFields(head.headers);
     asked_for(&fields, minor, names)?;
     let length = body_length(&fields)?;
     if method == "POST" && !fields.one("content-type")?.is_some_and(is_json) {
@@ -93,7 +93,7 @@ pub(super) fn read(bytes: &[u8], names: &Names) -> Result<Option<Request>, Refus
 }
 
 /// Checks that the request names this page by `Host`, and has no `Origin` but its own.
-fn asked_for(fields: &Fields, minor: u8, names: &Names) -> Result<(), Refusal> {
+fn asked_for(fields: &HeaderFields, minor: u8, names: &Names) -> Result<(), Refusal> {
     let asked = fields.one("host")?;
     match asked {
         Some(host) if names.has(host) => {}
@@ -122,7 +122,7 @@ fn same_authority(a: &str, b: &str) -> bool {
     plain(a) == plain(b)
 }
 
-fn body_length(fields: &Fields) -> Result<usize, Refusal> {
+fn body_length(fields: &HeaderFields) -> Result<usize, Refusal> {
     if fields.one("transfer-encoding")?.is_some() {
         return Err(Refusal("411 Length Required", "a body needs a Content-Length"));
     }
@@ -139,9 +139,9 @@ fn is_json(kind: &str) -> bool {
     kind.split(';').next().is_some_and(|k| k.trim().eq_ignore_ascii_case("application/json"))
 }
 
-struct Fields<'h, 'a>(&'h [httparse::Header<'a>]);
+struct HeaderFields<'h, 'a>(&'h [httparse::Header<'a>]);
 
-impl<'a> Fields<'_, 'a> {
+impl<'a> HeaderFields<'_, 'a> {
     /// A field that may be there once.
     fn one(&self, name: &str) -> Result<Option<&'a str>, Refusal> {
         let mut found = self.0.iter().filter(|f| f.name.eq_ignore_ascii_case(name)).map(|f| f.value);

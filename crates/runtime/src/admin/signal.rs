@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use wireloom_ir::desc::{ParamValue, SignalDesc};
 
 /// A status line and a body.
-pub(super) type Answer = (&'static str, String);
+pub(super) type HttpAnswer = (&'static str, String);
 
 const NOT_FOUND: &str = "404 Not Found";
 const BAD: &str = "400 Bad Request";
@@ -14,7 +14,7 @@ const FAILED: &str = "500 Internal Server Error";
 
 /// Calls a signal: `APP/NAME?arg=value&…`; `body`, if not empty, is a JSON object of further
 /// arguments.
-pub(super) fn ask(view: &View, target: &str, body: &[u8]) -> Answer {
+pub(super) fn ask(view: &View, target: &str, body: &[u8]) -> HttpAnswer {
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     let (app_name, name) = path.split_once('/').unwrap_or((path, ""));
     let Some(app) = view.find(app_name).map(|i| &view.apps[i]) else {

@@ -7,7 +7,7 @@
 
 use super::answer::{apps_of, fields, several, unknown, word, Answer, Refused};
 use crate::abi::{WL_F_CONSTRAINT, WL_F_FULL, WL_F_INDEX};
-use crate::signal::{decode, Fault, Run};
+use crate::signal::{decode, HandlerFault, RunHandler};
 use crate::table_io::{self, Row, Shape, END};
 use crate::value_syntax;
 use crate::view::{Hosted, View};
@@ -103,7 +103,7 @@ impl<'v> HostedTable<'v> {
     }
 
     /// The text of an entry's fault.
-    fn told(&self, (kind, place): Fault) -> String {
+    fn told(&self, (kind, place): HandlerFault) -> String {
         let app = &self.hosted.app;
         match kind {
             WL_F_FULL => {
@@ -295,7 +295,7 @@ pub(super) fn insert(view: &View, request: &Row) -> Answer {
             let adder = adder.clone();
             move |run| adder.add(run, &work)
         });
-        let done: Vec<(usize, Option<Fault>)> = ends.into_iter().collect::<Option<_>>().ok_or_else(ending)?;
+        let done: Vec<(usize, Option<HandlerFault>)> = ends.into_iter().collect::<Option<_>>().ok_or_else(ending)?;
         let Some((least, fault)) = done.iter().filter_map(|(n, f)| f.map(|f| (*n, f))).min_by_key(|(n, _)| *n) else {
             continue;
         };
@@ -334,7 +334,7 @@ impl Adder {
     }
 
     /// How many rows are in, and the fault that ended it.
-    fn add(&self, run: &mut Run, rows: &[Calls]) -> (usize, Option<Fault>) {
+    fn add(&self, run: &mut RunHandler, rows: &[Calls]) -> (usize, Option<HandlerFault>) {
         for (n, row) in rows.iter().enumerate() {
             if let (Some((len, capacity)), true) = (self.room, row.len() > 1) {
                 if integer(run(len, &[]).ok()) + row.len() as u64 > capacity {
@@ -351,7 +351,7 @@ impl Adder {
         (rows.len(), None)
     }
 
-    fn take_back(&self, run: &mut Run, rows: &[Calls]) {
+    fn take_back(&self, run: &mut RunHandler, rows: &[Calls]) {
         let Some((remove, take)) = &self.remove else { return };
         for args in rows.iter().flatten() {
             let key: Vec<ParamValue> = take.iter().map(|i| args[*i].clone()).collect();
@@ -388,7 +388,7 @@ pub(super) fn delete(view: &View, request: &Row) -> Answer {
 type WalkPart = (Vec<Row>, u64);
 
 /// A piece of a walk over a core's part.
-fn walk(run: &mut Run, next: &SignalDesc, mut cursor: u64, most: usize) -> Result<WalkPart, Fault> {
+fn walk(run: &mut RunHandler, next: &SignalDesc, mut cursor: u64, most: usize) -> Result<WalkPart, HandlerFault> {
     let mut entries = Vec::new();
     for _ in 0..STEPS.max(most) {
         let (entry, at) = table_io::step(run, next, cursor)?;
@@ -474,12 +474,12 @@ pub(super) fn clear(view: &View, request: &Row) -> Answer {
 }
 
 fn clear_some(
-    run: &mut Run,
+    run: &mut RunHandler,
     next: &SignalDesc,
     remove: &SignalDesc,
     shape: &Shape,
     mut cursor: u64,
-) -> Result<(u64, u64), Fault> {
+) -> Result<(u64, u64), HandlerFault> {
     let mut deleted = 0;
     for _ in 0..STEPS {
         let (entries, mut at) = walk(run, next, cursor, 1)?;

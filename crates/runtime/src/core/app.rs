@@ -237,6 +237,9 @@ fn check(program: &Program, desc: &Desc) -> Result<(), Error> {
             | HandlerOn::Greeting { port }
             | HandlerOn::Probe { port }
             | HandlerOn::Closed { port } => port,
+            HandlerOn::Channel { channel } | HandlerOn::ChannelOpened { channel } | HandlerOn::ChannelClosed { channel } => {
+                desc.channels.get(channel as usize).map_or(u32::MAX, |c| c.port)
+            }
             HandlerOn::Fault
             | HandlerOn::Every { .. }
             | HandlerOn::Start
@@ -264,10 +267,14 @@ pub struct Proto {
     pub request: Unit,
     pub response: Option<Unit>,
     pub exclusive: bool,
+    /// Its connections to backends belong to clients' connections.
+    pub session: bool,
     pub id: Option<IdField>,
     pub ctx: u64,
     /// In a drain its answers say that they are the last.
     pub tells_drain: bool,
+    /// Whether the units of its messages, `up` and `down`, have parameters.
+    pub args: [bool; 2],
     pub ignore: Ignore,
 }
 
@@ -309,6 +316,31 @@ pub enum Front {
 
 pub const NO_HANDLER: u32 = u32::MAX;
 
+/// A channel, made ready: the backend connection that a client's session keeps.
+pub struct ChannelHandlers {
+    pub port: u16,
+    /// The handlers of its messages, of its opening and of its end.
+    pub message: u32,
+    pub opened: Vec<u32>,
+    pub closed: Vec<u32>,
+}
+
+fn channels(desc: &Desc) -> Vec<ChannelHandlers> {
+    let all = |on: HandlerOn| -> Vec<u32> {
+        desc.handlers.iter().enumerate().filter(|(_, h)| h.on == on).map(|(i, _)| i as u32).collect()
+    };
+    let channel = |(n, c): (usize, &desc::ChannelDesc)| {
+        let channel = n as u32;
+        ChannelHandlers {
+            port: c.port as u16,
+            message: all(HandlerOn::Channel { channel }).first().copied().unwrap_or(NO_HANDLER),
+            opened: all(HandlerOn::ChannelOpened { channel }),
+            closed: all(HandlerOn::ChannelClosed { channel }),
+        }
+    };
+    desc.channels.iter().enumerate().map(channel).collect()
+}
+
 pub struct Port {
     pub listen: bool,
     /// Its messages are datagrams.
@@ -343,6 +375,7 @@ pub struct AppCore {
     _wl_ports: Box<[wl_port]>,
     pub protos: Vec<Proto>,
     pub ports: Vec<Port>,
+    pub channels: Vec<ChannelHandlers>,
     pub state: Box<[u64]>,
     pub out: Vec<u8>,
     /// Of each handler, the least bytes of a request for which it may pause.
@@ -441,6 +474,7 @@ impl AppCore {
             round_ran: false,
             pauses: app.desc.handlers.iter().map(|h| h.pauses.filter(|_| t.tmp_size > 0)).collect(),
             alone: alone(&app.desc.handlers, t.tmp_size > 0),
+            channels: channels(&app.desc),
             ports,
             state,
             out,
@@ -598,7 +632,8 @@ fn proto(app: &App, p: &wireloom_ir::desc::ProtocolDesc) -> Proto {
     Proto {
         request: units[p.request as usize],
         response: p.response.map(|r| units[r as usize]),
-        exclusive: p.sharing == Sharing::Exclusive,
+        exclusive: p.sharing != Sharing::Pipelined,
+        session: p.sharing == Sharing::Session,
         id: match p.order {
             Order::InOrder => None,
             Order::ById { offset, width } => Some(IdField { offset: offset as usize, width: width as usize }),
@@ -606,6 +641,7 @@ fn proto(app: &App, p: &wireloom_ir::desc::ProtocolDesc) -> Proto {
         ctx: p.default_ctx,
         ignore: Ignore::of(p),
         tells_drain: p.tells_drain,
+        args: p.args,
     }
 }
 

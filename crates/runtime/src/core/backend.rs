@@ -5,14 +5,14 @@ use super::dispatch::own_id;
 use super::ejection::Why;
 use super::input::{FoundMessage, Parsed};
 use super::slab::Id;
-use super::types::{flag, Mode, Sink, Target};
+use super::types::{flag, Mode, Sink, Start, Target};
 use super::{Core, Raw};
 use crate::abi::*;
 use crate::stats::NO_PLACE;
 use wireloom_ir::desc::Reuse;
 
 /// An answer, or its head, at the front of a backend's bytes.
-struct Answer {
+struct FrontAnswer {
     call: Id,
     rest: Raw,
     m: FoundMessage,
@@ -30,10 +30,13 @@ impl Core {
         let c = &mut self.conns[id];
         c.clear(flag::CONNECTING);
         (c.last_rx, c.last_tx) = (self.now, self.now);
-        let token = c.token;
+        let (token, member) = (c.token, c.member);
         if let Some((local, peer)) = self.engine.addresses(token) {
             let c = &mut self.conns[id].c;
             (c.local, c.peer) = (local.into(), peer.into());
+        }
+        if member != 0 {
+            return self.channel_connected(id);
         }
         if !self.greet(id) {
             return;
@@ -51,9 +54,11 @@ impl Core {
     /// A probe's connection becomes one of the pool.
     pub(super) fn adopt(&mut self, at: Target, id: Id) {
         let exclusive = self.can_close_alone(id);
-        let port = &mut self.apps[at.a].ports[at.p];
+        let app = &mut self.apps[at.a];
+        let port = &mut app.ports[at.p];
         let b = &mut port.backends[at.i];
-        if exclusive && port.options.reuse == Reuse::Never {
+        let session = app.protos[port.protos[0] as usize].session;
+        if exclusive && (session || port.options.reuse == Reuse::Never) {
             self.close_conn(id, false);
         } else if exclusive {
             self.serve_waiter(at, Some(id));
@@ -73,6 +78,9 @@ impl Core {
             self.probe_failed(at, begun);
             return;
         }
+        if self.conns[id].member != 0 {
+            return self.channel_lost(id, if ours { WL_F_OVERLOAD } else { WL_F_REFUSED });
+        }
         if ours {
             return self.fail_backend(id, WL_F_OVERLOAD, WL_F_OVERLOAD);
         }
@@ -87,6 +95,9 @@ impl Core {
         let c = &self.conns[id];
         let proto = self.apps[c.app as usize].protos[c.proto as usize];
         let Some(unit) = proto.response else { return Some(rest.n) };
+        if c.member != 0 {
+            return self.channel_input(id, unit, rest);
+        }
         if c.greets > 0 {
             return self.greeted(id, unit, rest);
         }
@@ -116,7 +127,7 @@ impl Core {
                 Some(rest.n)
             }
             Parsed::Message(m) => {
-                self.backend_message(id, Answer { call, rest, m, hold }, proto.id);
+                self.backend_message(id, FrontAnswer { call, rest, m, hold }, proto.id);
                 Some(m.have)
             }
         }
@@ -135,8 +146,8 @@ impl Core {
         Id::NIL
     }
 
-    fn backend_message(&mut self, id: Id, answer: Answer, by_id: Option<IdField>) {
-        let Answer { call, rest, m, hold } = answer;
+    fn backend_message(&mut self, id: Id, answer: FrontAnswer, by_id: Option<IdField>) {
+        let FrontAnswer { call, rest, m, hold } = answer;
         // SAFETY: the view is live until `end_message`.
         let flags = unsafe { (*m.view).flags };
         if flags & WL_M_IN_STEP != 0 {
@@ -400,6 +411,9 @@ impl Core {
     /// The backend sent bytes that cannot be an answer, or that cannot be read. The connection is
     /// closed.
     pub(super) fn backend_bad(&mut self, id: Id, fault: u32, place: u32) {
+        if self.conns[id].member != 0 {
+            return self.member_bad(id, fault, place, Start::default());
+        }
         let (at, now) = (self.target_of(id), self.now);
         let told = match fault {
             WL_F_TRUNCATED => WL_F_LOST,
@@ -420,6 +434,9 @@ impl Core {
 
     /// A backend connection has ended.
     pub(super) fn backend_lost(&mut self, id: Id) {
+        if self.conns[id].member != 0 {
+            return self.channel_ended(id);
+        }
         let at = self.target_of(id);
         let c = &self.conns[id];
         let waiting = c.count > 0 && !c.has(flag::RELEASE);

@@ -1,6 +1,7 @@
 //! Client connections: accepting, requests to tasks, replies in order.
 
 use super::app::{Front, NO_HANDLER};
+use super::conversation::CLIENT;
 use super::input::{FoundMessage, Parsed};
 use super::slab::Id;
 use super::types::{flag, Conn, Mode, Side, Sink, Start, NO_BACKEND, NO_PROTO};
@@ -25,7 +26,10 @@ impl Core {
         let id = self.open_conn(token, Side::Client, a, p, 0);
         let app = &self.apps[a as usize];
         if app.ports[p as usize].protos.len() == 1 {
-            self.conns[id].proto = app.ports[p as usize].protos[0];
+            let proto = app.ports[p as usize].protos[0];
+            let member = u8::from(app.protos[proto as usize].session) * CLIENT;
+            let c = &mut self.conns[id];
+            (c.proto, c.member) = (proto, member);
         }
         if full {
             return self.turn_away(id);
@@ -109,11 +113,16 @@ impl Core {
         }
         let proto = &self.apps[c.app as usize].protos[c.proto as usize];
         let (request, ctx, hold) = (proto.request, proto.ctx, !proto.exclusive);
+        let ctx = if self.conns[id].member != 0 { ctx | self.context(id, false) } else { ctx };
         match self.parse(id, request, ctx, rest, hold) {
             Parsed::More => None,
             Parsed::Bad { kind, place } => {
                 self.client_fault(id, kind, place, Start::of(rest));
                 Some(rest.n)
+            }
+            Parsed::Message(m) if self.conns[id].member != 0 => {
+                self.member_message(id, rest, m);
+                Some(m.have)
             }
             Parsed::Message(m) => {
                 // SAFETY: the view is live until `end_message`.
@@ -165,8 +174,11 @@ impl Core {
     /// Whether the next request must wait: too many under way, or the client does not take its
     /// answers.
     #[inline]
-    fn must_stall(&self, id: Id) -> bool {
+    pub(super) fn must_stall(&self, id: Id) -> bool {
         let c = &self.conns[id];
+        if c.member != 0 {
+            return self.member_waits(id);
+        }
         if c.has(flag::BEHIND) || c.out.len() > HIGH {
             return true;
         }
@@ -205,6 +217,9 @@ impl Core {
         let alt = port.first[unsafe { *rest.p } as usize];
         c.alt = if alt == 255 { 0 } else { u16::from(alt) };
         c.proto = port.protos[c.alt as usize];
+        if alt != 255 {
+            c.member = u8::from(self.apps[c.app as usize].protos[c.proto as usize].session) * CLIENT;
+        }
         if alt == 255 {
             self.client_fault(id, WL_F_MALFORMED, NO_PLACE, Start::of(rest));
         }
@@ -436,6 +451,9 @@ impl Core {
     /// The client's bytes are out of step with the grammar: earlier replies go out, then the
     /// protocol's complaint.
     pub(super) fn client_fault(&mut self, id: Id, kind: u32, place: u32, start: Start) {
+        if self.conns[id].member != 0 {
+            return self.member_bad(id, kind, place, start);
+        }
         self.end_message(id);
         let c = &mut self.conns[id];
         c.set(flag::LAST | flag::LINGER);
@@ -454,6 +472,9 @@ impl Core {
 
     /// All bytes of a client that has ended its direction are worked off.
     pub(super) fn client_eof(&mut self, id: Id) {
+        if self.conns[id].member != 0 {
+            return self.member_eof(id);
+        }
         let c = &self.conns[id];
         if c.mode == Mode::Head && (!c.input.is_empty() || c.view.is_some()) && !c.has(flag::LAST) {
             self.kept_fault(id, WL_F_TRUNCATED);

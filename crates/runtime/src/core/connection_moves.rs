@@ -5,7 +5,8 @@
 //! session. A connection moves between two requests, when none is under way and no output is left.
 //! So answers stay in order, and each goes to its client. Connections stay if their program keeps
 //! state of requests on its core (`Desc::per_core`), or handles the opening and closing of
-//! connections. They also stay if backend connections are tied to clients.
+//! connections. They also stay if backend connections are tied to clients, as in
+//! conversations.
 
 use super::slab::Id;
 use super::types::{flag, Mode, Side};
@@ -204,6 +205,7 @@ impl Core {
             && c.mode == Mode::Head
             && c.flags & !MOVABLE == 0
             && c.count == 0
+            && c.member == 0
             && c.paused.is_nil();
         let own = app.app.desc.per_core || !port.opened.is_empty() || !port.closed.is_empty() || !c.own.is_empty();
         idle && !own && c.view.is_none() && c.dropped.is_none() && c.paused_src.is_nil()

@@ -297,7 +297,7 @@ impl Core {
     fn call_exclusive(&mut self, at: Target, call: Id, head: Raw, here: Raw, more: bool) -> Result<(), u32> {
         if more {
             let task = self.calls[call].task;
-            self.calls[call].stream = self.tasks[task].conn;
+            self.calls[call].stream = self.tasks[task].src;
             self.tasks[task].req_streamed = true;
         } else if !self.calls[call].ends {
             if let Some(conn) = self.pipelined_conn(at, call) {
@@ -337,7 +337,7 @@ impl Core {
     /// gets a connection of its own.
     fn call_own(&mut self, at: Target, call: Id, head: Raw, here: Raw) -> Result<(), u32> {
         let task = self.calls[call].task;
-        self.calls[call].stream = self.tasks[task].conn;
+        self.calls[call].stream = self.tasks[task].src;
         self.tasks[task].req_streamed = true;
         let conn = self.own_connection(at)?;
         self.bind(conn, call, head, here)

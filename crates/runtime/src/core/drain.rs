@@ -30,7 +30,8 @@ impl Core {
     }
 
     /// A drain closes idle connections once its grace is over. Busy ones close after their answer
-    /// (`advance`).
+    /// (`advance`). A conversation goes on until one of its sides ends it: only they know when it
+    /// may end.
     pub(super) fn close_idle(&mut self) {
         if !self.draining || self.drain_closed || !self.grace_over() {
             return;
@@ -39,7 +40,7 @@ impl Core {
         for id in self.conns.ids() {
             let c = &mut self.conns[id];
             let idle = c.count == 0 && c.mode == Mode::Head && c.input.is_empty() && !c.has(flag::AGAIN);
-            if c.side == Side::Client && idle {
+            if c.side == Side::Client && c.member == 0 && idle {
                 c.set(flag::CLOSING | flag::LINGER);
                 self.mark_dirty(id);
             }

@@ -68,6 +68,9 @@ impl Core {
             self.count_fault(a, kind, place, port);
         }
         self.note_fault(slot, kind);
+        if self.conns.get(conn).is_some_and(|c| c.member != 0) {
+            self.tell_fault(conn, (told, place), Start::default(), true);
+        }
         if let Some(s) = self.slots.get_mut(slot) {
             if silent {
                 s.answered = true;

@@ -45,7 +45,7 @@ impl Core {
             let stays = !c.has(flag::DOOMED | flag::CLOSING | flag::SHUT_WANTED) && c.mode == Mode::Head;
             stays
                 && match c.side {
-                    Side::Client => c.count == 0,
+                    Side::Client => c.count == 0 || c.member != 0,
                     Side::Backend => self.can_close_alone(id),
                 }
         })
@@ -64,12 +64,18 @@ impl Core {
             return;
         }
         let c = &self.conns[id];
-        if c.out.len() < LOW && (c.side == Side::Backend || c.has(flag::STALLED) || !c.paused_src.is_nil()) {
+        if c.member != 0 {
+            if c.out.len() < LOW && c.waited {
+                self.member_drained(id);
+            }
+        } else if c.out.len() < LOW && (c.side == Side::Backend || c.has(flag::STALLED) || !c.paused_src.is_nil()) {
             self.drained(id);
         }
         let c = &self.conns[id];
         if c.out.is_empty() && !c.has(flag::CONNECTING) {
-            if c.has(flag::SHUT_WANTED) {
+            if c.has(flag::SHUT_WANTED) && c.member != 0 && self.is_fed(id) {
+                // The rest of a message is still to come.
+            } else if c.has(flag::SHUT_WANTED) {
                 self.shut_direction(id);
             } else if c.has(flag::CLOSING) {
                 self.end_conn(id);
@@ -191,9 +197,9 @@ impl Core {
         let c = &mut self.conns[id];
         c.clear(flag::SHUT_WANTED);
         c.set(flag::SHUT);
-        let (token, sink, eof) = (c.token, c.sink, c.has(flag::EOF));
+        let (token, sink, eof, raw) = (c.token, c.sink, c.has(flag::EOF), c.mode == Mode::Raw);
         self.engine.shutdown(token);
-        let Sink::Conn(other) = sink else { return };
+        let (Sink::Conn(other), true) = (sink, raw) else { return };
         // Both directions have ended when both sides have seen the other's end and passed it on.
         if eof && self.conns.get(other).is_none_or(|o| o.has(flag::SHUT) && o.out.is_empty()) {
             self.close_conn(id, false);
@@ -248,6 +254,9 @@ impl Core {
                 self.tunnel_closed(other, reset);
             }
         }
+        if self.conns[id].member != 0 {
+            return self.close_member(id, reset);
+        }
         if side == Side::Backend {
             self.fail_backend_quietly(id, reset);
             return;
@@ -299,6 +308,7 @@ impl Core {
         let c = &mut self.conns[id];
         let (token, side, a, p, i) = (c.token, c.side, c.app as usize, c.port as usize, c.endpoint() as usize);
         self.wheel.cancel(c.timer);
+        self.leave_conversation(id);
         // The source that was paused for this connection goes on; its bytes are dropped now.
         self.resume_source(id);
         let c = &mut self.conns[id];

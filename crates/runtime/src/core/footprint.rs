@@ -9,7 +9,7 @@ use std::io::{BufRead, BufReader};
 
 /// A mapping of `/proc/self/smaps`, as far as it matters here.
 #[derive(Debug, PartialEq)]
-struct Mapping {
+struct SmapsMapping {
     start: usize,
     end: usize,
     clean_file: bool,
@@ -32,8 +32,8 @@ pub fn trim() {
 }
 
 /// Private read-only mappings of files none of whose pages differs from the file.
-fn clean_mappings(text: impl BufRead) -> Vec<Mapping> {
-    let mut found: Vec<Mapping> = Vec::new();
+fn clean_mappings(text: impl BufRead) -> Vec<SmapsMapping> {
+    let mut found: Vec<SmapsMapping> = Vec::new();
     for line in text.lines().map_while(Result::ok) {
         match header(&line) {
             Some(m) => found.push(m),
@@ -52,7 +52,7 @@ fn clean_mappings(text: impl BufRead) -> Vec<Mapping> {
 }
 
 /// `start-end perms offset dev inode path`
-fn header(line: &str) -> Option<Mapping> {
+fn header(line: &str) -> Option<SmapsMapping> {
     let mut words = line.split_ascii_whitespace();
     let (range, perms) = (words.next()?, words.next()?);
     let (start, end) = range.split_once('-')?;
@@ -62,7 +62,7 @@ fn header(line: &str) -> Option<Mapping> {
         && perms.as_bytes().get(1) == Some(&b'-')
         && perms.ends_with('p')
         && path.starts_with('/');
-    Some(Mapping { start, end, clean_file })
+    Some(SmapsMapping { start, end, clean_file })
 }
 
 #[cfg(test)]
@@ -77,7 +77,7 @@ mod tests {
                     4000-5000 r--s 00000000 fe:00 13 /tmp/shared\nAnonymous:             0 kB\n\
                     5000-6000 rw-p 00000000 00:00 0 [heap]\nAnonymous:             0 kB\n\
                     7000-8000 r-xp 00000000 00:00 0 [vdso]\nAnonymous:             0 kB\n";
-        assert_eq!(clean_mappings(text.as_bytes()), [Mapping { start: 0x1000, end: 0x2000, clean_file: true }]);
+        assert_eq!(clean_mappings(text.as_bytes()), [SmapsMapping { start: 0x1000, end: 0x2000, clean_file: true }]);
     }
 
     #[test]

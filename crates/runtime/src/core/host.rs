@@ -20,6 +20,9 @@ pub(super) fn table() -> wl_host {
         crypto: Some(crate::crypto::entry),
         pause: Some(super::stacks::pause),
         keep: Some(keep),
+        tell: Some(tell),
+        open: Some(open),
+        shut: Some(shut),
     }
 }
 
@@ -70,6 +73,9 @@ unsafe extern "C" fn close(task: *mut wl_task) {
     let (core, id) = unsafe { of(task) };
     core.tasks[id].closed = true;
     let conn = core.tasks[id].conn;
+    if core.conns.get(conn).is_some_and(|c| c.member != 0) {
+        return core.end_conversation(conn);
+    }
     if let Some(c) = core.conns.get_mut(conn) {
         c.set(flag::LAST);
         if c.count == 0 {
@@ -84,6 +90,26 @@ unsafe extern "C" fn keep(task: *mut wl_task, bytes: wl_bytes) -> c_int {
     let (core, id) = unsafe { of(task) };
     // SAFETY: the program's bytes are valid during the call.
     c_int::from(core.host_keep(id, unsafe { bytes.as_slice() }))
+}
+
+unsafe extern "C" fn tell(task: *mut wl_task, to: u32, head: wl_bytes, tail: u32) -> u32 {
+    // SAFETY: as above.
+    let (core, id) = unsafe { of(task) };
+    // SAFETY: the program's bytes are valid during the call.
+    let head = Raw::of(unsafe { head.as_slice() });
+    core.host_tell(id, to, head, tail).err().unwrap_or(WL_F_NONE)
+}
+
+unsafe extern "C" fn open(task: *mut wl_task, channel: u32, index: u32) -> u32 {
+    // SAFETY: as above.
+    let (core, id) = unsafe { of(task) };
+    core.open_channel(id, channel, index).err().unwrap_or(WL_F_NONE)
+}
+
+unsafe extern "C" fn shut(task: *mut wl_task, channel: u32) {
+    // SAFETY: as above.
+    let (core, id) = unsafe { of(task) };
+    core.host_shut(id, channel);
 }
 
 unsafe extern "C" fn log_line(core: *mut wl_core, level: u32, text: wl_bytes) {

@@ -14,7 +14,8 @@
 //! answers. `pool` chooses connections, and `health` keeps the state of backends. `tail` streams
 //! messages that are too long to hold. `pipeline` shares connections of exclusive protocols by the
 //! rules of `pipelining_policy`. `large_answers` gives large answers of pipelined protocols
-//! connections of their own. `connection_limit` makes clients wait, `turns` shares the core's time.
+//! connections of their own. `conversation` ties the backend connections of a client to it.
+//! `connection_limit` makes clients wait, `turns` shares the core's time.
 //! `fault`, `timeouts` and `flush` do as their names say. Nothing here knows sockets.
 //!
 //! Handlers run inside `task::run` only. The host functions that they call never run a handler,
@@ -25,6 +26,7 @@ pub mod app;
 mod backend;
 mod barrier;
 mod client;
+mod conversation;
 mod connection_limit;
 pub mod connection_moves;
 mod datagrams;
@@ -164,7 +166,7 @@ pub struct Core {
     want_told: u64,
     /// The result of the current signal.
     result: Option<Vec<u8>>,
-    last_fault: crate::signal::Fault,
+    last_fault: crate::signal::HandlerFault,
     /// An answer with its client's id put back.
     patch: Vec<u8>,
     /// A datagram whose bytes lay in pieces.

@@ -6,7 +6,7 @@ use super::slab::Id;
 use super::types::{Target, BACKENDS, NO_BACKEND};
 use super::Core;
 use crate::abi::*;
-use crate::access_log::Entry;
+use crate::access_log::LoggedRequest;
 
 /// Whether a fault comes from us or a backend, not from the client or its bytes.
 fn ours(kind: u32) -> bool {
@@ -110,7 +110,7 @@ impl Core {
         let app = &self.apps[c.app as usize].app;
         let fault = if s.fault != 0 { u32::from(s.fault) } else { fault };
         let own = if fault >= WL_F_USER { app.fault_name(fault) } else { String::new() };
-        let entry = Entry {
+        let entry = LoggedRequest {
             wall: self.now.wrapping_add(self.wall_offset),
             took: self.took(s.since),
             app: &app.desc.app,

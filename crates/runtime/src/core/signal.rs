@@ -4,13 +4,13 @@
 use super::slab::Id;
 use super::Core;
 use crate::abi::*;
-use crate::signal::Fault;
+use crate::signal::HandlerFault;
 use wireloom_ir::desc::ParamValue;
 
 impl Core {
     /// Runs a signal's handler; its result as the program wrote it, or the fault that it ended with
     /// (and that was counted).
-    pub fn signal(&mut self, app: usize, handler: u32, args: &[ParamValue]) -> Result<Vec<u8>, Fault> {
+    pub fn signal(&mut self, app: usize, handler: u32, args: &[ParamValue]) -> Result<Vec<u8>, HandlerFault> {
         let values: Vec<wl_param> = args.iter().map(value).collect();
         self.result = None;
         let task = self.new_task(app, handler, Id::NIL, Id::NIL);

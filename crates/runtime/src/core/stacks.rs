@@ -28,7 +28,7 @@ const MOST_LARGE: usize = wireloom_ir::desc::PAUSED_LARGE as usize;
 const LOOK_NS: u64 = 4_000;
 const ROUNDS_MAX: u32 = 1 << 20;
 
-type Run = unsafe extern "C" fn(*mut c_void, *mut wl_task) -> c_int;
+type StackEntry = unsafe extern "C" fn(*mut c_void, *mut wl_task) -> c_int;
 
 /// `wl_host.pause` where handlers do not pause.
 ///
@@ -119,7 +119,7 @@ impl Core {
     }
 
     /// Runs a handler on a stack; as `run_once`.
-    pub(super) fn run_on_stack(&mut self, id: Id, run: Run, this: *mut c_void, task: *mut wl_task) -> c_int {
+    pub(super) fn run_on_stack(&mut self, id: Id, run: StackEntry, this: *mut c_void, task: *mut wl_task) -> c_int {
         let Some(at) = self.stacks.take() else {
             // SAFETY: as in `run_once`.
             return unsafe { run(this, task) };

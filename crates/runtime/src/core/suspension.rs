@@ -15,10 +15,10 @@ impl Core {
         self.hold_request(id);
         let t = &mut self.tasks[id];
         t.suspended = true;
-        let (conn, gone) = (t.conn, t.req_gone);
+        let (src, gone) = (t.src, t.req_gone);
         let streams = t.calls.iter().any(|c| self.calls.get(*c).is_some_and(|c| !c.stream.is_nil()));
         if gone && !streams {
-            self.discard_tail(id, conn);
+            self.discard_tail(id, src);
         }
     }
 
@@ -40,7 +40,7 @@ impl Core {
         }
         let a = t.app as usize;
         let mut stored = Stored::default();
-        let (msg, have, from) = (t.c.req, t.req_have, t.conn);
+        let (msg, have, from) = (t.c.req, t.req_have, t.src);
         let kept = self.store(a, &mut stored, msg, have, from);
         let t = &mut self.tasks[id];
         t.req = stored;

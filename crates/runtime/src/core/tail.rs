@@ -18,9 +18,14 @@ impl Core {
         if c.sink == Sink::Undecided {
             return None;
         }
+        if c.member != 0 && self.awaits_turn(id) {
+            return None;
+        }
+        let c = &mut self.conns[id];
         let (eof, sink) = (c.has(flag::EOF), c.sink);
         let (a, proto, side) = (c.app as usize, c.proto as usize, c.side);
-        let dropped = side == Side::Client && c.owner.is_nil();
+        let member = c.member != 0;
+        let dropped = side == Side::Client && c.owner.is_nil() && !member;
         let p = self.apps[a].protos[proto];
         let unit = if side == Side::Client { p.request } else { p.response.unwrap_or(p.request) };
         let view: *mut wl_parser = c.view.as_mut()?.as_mut_ptr().cast();
@@ -47,7 +52,7 @@ impl Core {
             }
             // The end of an answer that was skipped. SAFETY: as below.
             Verdict::Bad
-                if side == Side::Backend && sink == Sink::Discard && unsafe { (*view).flags } & WL_M_IN_STEP != 0 =>
+                if (member || side == Side::Backend) && sink == Sink::Discard && unsafe { (*view).flags } & WL_M_IN_STEP != 0 =>
             {
                 self.tail_done(id, false);
                 Some(used)
@@ -132,7 +137,11 @@ impl Core {
     }
 
     fn pause_source(&mut self, src: Id, dst: Id) {
-        self.conns[dst].paused_src = src;
+        if self.conns[src].member != 0 {
+            self.falls_behind(src, dst);
+        } else {
+            self.conns[dst].paused_src = src;
+        }
         let s = &mut self.conns[src];
         s.set(flag::FLOW);
         if !s.has(flag::PAUSED) {
@@ -158,6 +167,9 @@ impl Core {
     /// The last byte of a streaming tail has been passed on. `ends`: only the end of its connection
     /// told so.
     fn tail_done(&mut self, id: Id, ends: bool) {
+        if self.conns[id].member != 0 {
+            return self.member_tail_done(id, ends);
+        }
         self.end_message(id);
         let c = &mut self.conns[id];
         c.mode = Mode::Head;
@@ -190,6 +202,9 @@ impl Core {
 
     /// A tail does not follow its grammar, or its connection ended inside it.
     fn tail_bad(&mut self, id: Id, kind: u32, place: u32) {
+        if self.conns[id].member != 0 {
+            return self.member_bad(id, kind, place, Start::default());
+        }
         if self.conns[id].side == Side::Backend {
             self.backend_bad(id, kind, place);
             return;

@@ -27,7 +27,7 @@ impl Core {
         (t.c.req, t.c.rep, t.c.kept) = (wl_msg::default(), wl_msg::default(), wl_bytes::default());
         t.me = id;
         t.app = a as u16;
-        (t.conn, t.slot, t.rep_src) = (conn, slot, Id::NIL);
+        (t.conn, t.src, t.slot, t.rep_src) = (conn, conn, slot, Id::NIL);
         (t.waiting, t.req_flags, t.req_have) = (0, 0, 0);
         (t.fresh, t.running, t.req_more, t.req_gone, t.rep_more) = (true, false, false, false, false);
         (t.hold_req, t.req_streamed, t.closed, t.suspended) = (false, false, false, false);
@@ -139,7 +139,7 @@ impl Core {
             self.leave_stack(id);
         }
         let t = &self.tasks[id];
-        let conn = t.conn;
+        let src = t.src;
         if !t.calls.is_empty() {
             self.detach_calls(id);
             if let Some(t) = self.tasks.get_mut(id) {
@@ -148,7 +148,12 @@ impl Core {
                 t.calls.clear();
             }
         }
-        self.discard_tail(id, conn);
+        self.discard_tail(id, src);
+        self.release_task(id);
+        self.message_handled(src, id);
+    }
+
+    fn release_task(&mut self, id: Id) {
         let Some(t) = self.tasks.get_mut(id) else { return };
         let a = t.app as usize;
         if let Some(s) = self.slots.get_mut(t.slot) {

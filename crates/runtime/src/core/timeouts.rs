@@ -145,7 +145,9 @@ impl Core {
                 self.count_fault_at(id, WL_F_IDLE, NO_PLACE);
                 self.close_conn(id, true);
             }
+            Due::Write | Due::Call if self.conns[id].member != 0 => self.channel_silent(id),
             Due::Write => self.backend_silent(id),
+            Due::Read if self.conns[id].member != 0 => self.kept_fault(id, WL_F_IDLE),
             Due::Read if self.conns[id].mode == Mode::Tail => self.slow_tail(id),
             Due::Read => self.kept_fault(id, WL_F_IDLE),
             Due::Call => self.calls_due(id),
@@ -196,6 +198,11 @@ impl Core {
             consider(moving.saturating_add(o.idle_timeout), Due::Idle);
             return best;
         }
+        if c.member != 0 {
+            let (at, due) = self.member_deadline(id);
+            consider(at, due);
+            return best;
+        }
         consider(self.crowded_at(id), Due::Crowd);
         consider(self.held_up_until(id), Due::HeldUp);
         match c.side {
@@ -228,6 +235,26 @@ impl Core {
             }
         }
         best
+    }
+
+    /// The same of a connection in a conversation. The client's counts for all of them.
+    fn member_deadline(&self, id: Id) -> (u64, Due) {
+        let c = &self.conns[id];
+        let o = &self.apps[c.app as usize].ports[c.port as usize].options;
+        let client = c.side == Side::Client;
+        let (span, due) = if client { (o.read_timeout, Due::Read) } else { (o.stream_timeout, Due::Call) };
+        if c.count > 0 {
+            // Its handler waits for an answer.
+            (self.now.saturating_add(o.idle_timeout), Due::Nothing)
+        } else if c.mode == Mode::Head && c.view.is_some() && !c.has(flag::LAST) {
+            (c.since.saturating_add(span), due)
+        } else if c.mode == Mode::Tail && !c.has(flag::PAUSED | flag::STALLED) {
+            (c.last_rx.saturating_add(span), due)
+        } else if client {
+            (self.last_moved(id).saturating_add(o.idle_timeout), Due::Idle)
+        } else {
+            (u64::MAX, Due::Nothing)
+        }
     }
 
     /// A call whose request is still streaming is waited for as long as the request moves.

@@ -69,7 +69,7 @@ impl Core {
     #[inline]
     pub(super) fn must_wait(&mut self, id: Id) -> bool {
         let c = &self.conns[id];
-        if c.side != Side::Client || c.mode != Mode::Head {
+        if c.side != Side::Client && c.member == 0 || c.mode != Mode::Head {
             return false;
         }
         let a = c.app as usize;
@@ -97,10 +97,12 @@ impl Core {
             used = used.min(self.worked_since());
         }
         let Some(c) = self.conns.get(id) else { return };
-        let (a, p, side) = (c.app as usize, c.port as usize, c.side);
+        let (a, p, client, member) = (c.app as usize, c.port as usize, c.side == Side::Client, c.member != 0);
         self.apps[a].spent += used;
-        if side == Side::Client {
-            self.served(id, now);
+        if client || member {
+            if client {
+                self.served(id, now);
+            }
             let debt = self.used(id) + used;
             self.conns[id].debt = debt.min(DEBT_MAX * self.apps[a].ports[p].options.slice);
         }

@@ -208,8 +208,26 @@ pub struct Conn {
     pub most_answer: u32,
     /// Backend, `DATAGRAM`: the numbers by which its answers are matched.
     pub numbers: Option<Box<RequestNumbers>>,
+    /// Its part in a conversation: 0 none, 1 the client, from 2 on the channel.
+    pub member: u8,
+    /// Of a conversation: others wait until it has taken its output.
+    pub waited: bool,
+    /// Of a conversation: the connection whose output must drain before the next message is read.
+    pub behind: Id,
+    /// Of a conversation: the source whose message streams into its output.
+    pub feeder: Id,
+    /// Of a conversation: messages that wait until that one has passed.
+    pub after: Option<Box<VecDeque<WaitingMessage>>>,
     /// The part that the program sees.
     pub c: wl_conn,
+}
+
+/// A message that waits for its turn in the output of a conversation's connection.
+pub struct WaitingMessage {
+    pub src: Id,
+    /// Its rest streams from `src` when its turn has come.
+    pub more: bool,
+    pub bytes: ChunkQueue,
 }
 
 pub const NO_PROTO: u16 = u16::MAX;
@@ -264,6 +282,11 @@ impl Default for Conn {
             held_up: 0,
             most_answer: 0,
             numbers: None,
+            member: 0,
+            waited: false,
+            behind: Id::NIL,
+            feeder: Id::NIL,
+            after: None,
             session: None,
         }
     }
@@ -333,6 +356,8 @@ pub struct Task {
     pub me: Id,
     pub app: u16,
     pub conn: Id,
+    /// The connection that its message has come from.
+    pub src: Id,
     pub slot: Id,
     /// Replies not yet there.
     pub waiting: u32,
@@ -381,6 +406,7 @@ impl Default for Task {
             me: Id::NIL,
             app: 0,
             conn: Id::NIL,
+            src: Id::NIL,
             slot: Id::NIL,
             waiting: 0,
             fresh: true,

@@ -27,7 +27,7 @@ pub const NONCE: usize = 12;
 pub const TAG: usize = 16;
 
 /// A key, ready for use.
-enum Ready {
+enum ReadyKey {
     Encrypt(EncryptingKey),
     Decrypt(DecryptingKey),
     Gcm(LessSafeKey),
@@ -35,8 +35,8 @@ enum Ready {
     Hmac256(Mac<Sha256>),
 }
 
-impl Ready {
-    fn new(op: Op, key: &[u8]) -> Option<Ready> {
+impl ReadyKey {
+    fn new(op: Op, key: &[u8]) -> Option<ReadyKey> {
         let cipher = || {
             let algorithm = match key.len() {
                 16 => &AES_128,
@@ -46,28 +46,28 @@ impl Ready {
             UnboundCipherKey::new(algorithm, key).ok()
         };
         Some(match op {
-            Op::AesCtr => Ready::Encrypt(EncryptingKey::ctr(cipher()?).ok()?),
-            Op::AesCbcEncrypt => Ready::Encrypt(EncryptingKey::cbc(cipher()?).ok()?),
-            Op::AesCbcDecrypt => Ready::Decrypt(DecryptingKey::cbc(cipher()?).ok()?),
+            Op::AesCtr => ReadyKey::Encrypt(EncryptingKey::ctr(cipher()?).ok()?),
+            Op::AesCbcEncrypt => ReadyKey::Encrypt(EncryptingKey::cbc(cipher()?).ok()?),
+            Op::AesCbcDecrypt => ReadyKey::Decrypt(DecryptingKey::cbc(cipher()?).ok()?),
             Op::AesGcmSeal | Op::AesGcmOpen => {
                 let algorithm = match key.len() {
                     16 => &AES_128_GCM,
                     32 => &AES_256_GCM,
                     _ => return None,
                 };
-                Ready::Gcm(LessSafeKey::new(UnboundKey::new(algorithm, key).ok()?))
+                ReadyKey::Gcm(LessSafeKey::new(UnboundKey::new(algorithm, key).ok()?))
             }
-            Op::HmacSha1 => Ready::Hmac1(Mac::new(key)),
-            Op::HmacSha256 => Ready::Hmac256(Mac::new(key)),
+            Op::HmacSha1 => ReadyKey::Hmac1(Mac::new(key)),
+            Op::HmacSha256 => ReadyKey::Hmac256(Mac::new(key)),
             Op::Sha1 | Op::Sha256 | Op::Random => return None,
         })
     }
 }
 
-struct Entry {
+struct KeyEntry {
     op: Op,
     key: Box<[u8]>,
-    ready: Ready,
+    ready: ReadyKey,
 }
 
 const SETS: usize = 2048;
@@ -75,7 +75,7 @@ const WAYS: usize = 8;
 
 /// Keys by their bytes: sets of a few places each. In a full set the next place in turn makes room.
 struct Keys {
-    places: Vec<Option<Box<Entry>>>,
+    places: Vec<Option<Box<KeyEntry>>>,
     turn: usize,
 }
 
@@ -104,17 +104,17 @@ fn set_of(op: Op, key: &[u8]) -> usize {
 
 impl Keys {
     /// The key's place, filled.
-    fn find(&mut self, op: Op, key: &[u8]) -> Option<&Ready> {
+    fn find(&mut self, op: Op, key: &[u8]) -> Option<&ReadyKey> {
         let first = set_of(op, key) * WAYS;
         if self.places.is_empty() {
             self.places.resize_with(SETS * WAYS, || None);
         }
         let set = &mut self.places[first..first + WAYS];
-        let is = |e: &Option<Box<Entry>>| e.as_ref().is_some_and(|e| e.op == op && *e.key == *key);
+        let is = |e: &Option<Box<KeyEntry>>| e.as_ref().is_some_and(|e| e.op == op && *e.key == *key);
         let at = match set.iter().position(is) {
             Some(at) => at,
             None => {
-                let entry = Box::new(Entry { op, key: key.into(), ready: Ready::new(op, key)? });
+                let entry = Box::new(KeyEntry { op, key: key.into(), ready: ReadyKey::new(op, key)? });
                 let at = set.iter().position(Option::is_none).unwrap_or(self.turn % WAYS);
                 self.turn = self.turn.wrapping_add(1);
                 set[at] = Some(entry);
@@ -180,13 +180,13 @@ unsafe fn apply(op: Op, args: &[wl_bytes], out: *mut u8) -> Option<usize> {
                 // SAFETY: by contract.
                 let bytes = unsafe { in_place(data, out) };
                 match ready {
-                    Ready::Encrypt(k) => {
+                    ReadyKey::Encrypt(k) => {
                         k.less_safe_encrypt(bytes, EncryptionContext::Iv128(FixedLength::from(iv))).map(drop).ok()?
                     }
-                    Ready::Decrypt(k) => {
+                    ReadyKey::Decrypt(k) => {
                         k.decrypt(bytes, DecryptionContext::Iv128(FixedLength::from(iv))).map(drop).ok()?
                     }
-                    Ready::Gcm(_) | Ready::Hmac1(_) | Ready::Hmac256(_) => return None,
+                    ReadyKey::Gcm(_) | ReadyKey::Hmac1(_) | ReadyKey::Hmac256(_) => return None,
                 }
                 Some(bytes.len())
             })
@@ -196,7 +196,7 @@ unsafe fn apply(op: Op, args: &[wl_bytes], out: *mut u8) -> Option<usize> {
                 (part(0)?, <[u8; NONCE]>::try_from(part(1)?).ok()?, Aad::from(part(2)?), args.get(3)?);
             let nonce = Nonce::assume_unique_for_key(nonce);
             KEYS.with_borrow_mut(|k| {
-                let Ready::Gcm(k) = k.find(kind(op), key)? else { return None };
+                let ReadyKey::Gcm(k) = k.find(kind(op), key)? else { return None };
                 if op == Op::AesGcmSeal {
                     // SAFETY: by contract, as below.
                     let bytes = unsafe { in_place(data, out) };
@@ -228,9 +228,9 @@ unsafe fn apply(op: Op, args: &[wl_bytes], out: *mut u8) -> Option<usize> {
             let key = part(0)?;
             let parts = (1..args.len()).filter_map(part);
             let tag = KEYS.with_borrow_mut(|k| match k.find(op, key)? {
-                Ready::Hmac1(k) => Some(k.sign(parts)),
-                Ready::Hmac256(k) => Some(k.sign(parts)),
-                Ready::Encrypt(_) | Ready::Decrypt(_) | Ready::Gcm(_) => None,
+                ReadyKey::Hmac1(k) => Some(k.sign(parts)),
+                ReadyKey::Hmac256(k) => Some(k.sign(parts)),
+                ReadyKey::Encrypt(_) | ReadyKey::Decrypt(_) | ReadyKey::Gcm(_) => None,
             })?;
             // SAFETY: there is room for the tag.
             Some(unsafe { put(&tag[..room(op, 0)], out) })

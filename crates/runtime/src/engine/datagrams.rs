@@ -26,7 +26,7 @@ const CONTROL: usize = 128;
 /// A burst waits in the socket while a batch is handled (bytes; the system may allow less).
 const RECEIVE_BUFFER: i32 = 4 << 20;
 
-enum Name {
+enum SocketName {
     Listener {
         fd: OwnedFd,
         local: SocketAddr,
@@ -48,7 +48,7 @@ enum Name {
 pub struct WithDatagrams {
     inner: Box<dyn Engine>,
     epoll: OwnedFd,
-    names: Slots<Name>,
+    names: Slots<SocketName>,
     buffer: Box<[u8]>,
     events: Vec<libc::epoll_event>,
     /// Sockets whose peer has refused a datagram (ICMP).
@@ -84,7 +84,7 @@ impl WithDatagrams {
         Token(token.0 & !ASIDE)
     }
 
-    fn enter(&mut self, fd: RawFd, name: Name) -> io::Result<Token> {
+    fn enter(&mut self, fd: RawFd, name: SocketName) -> io::Result<Token> {
         let own = self.names.insert(name);
         let mut e = libc::epoll_event { events: libc::EPOLLIN as u32, u64: own.0 };
         // SAFETY: `e` lives during the call.
@@ -98,7 +98,7 @@ impl WithDatagrams {
 
     /// Reads no more from a socket.
     fn ignore(&mut self, own: Token) {
-        if let Some(Name::Listener { fd, .. }) = self.names.get(own) {
+        if let Some(SocketName::Listener { fd, .. }) = self.names.get(own) {
             // SAFETY: a plain system call; failing, the socket is read on, and its datagrams are
             // refused by the core.
             unsafe {
@@ -137,9 +137,9 @@ impl WithDatagrams {
     fn read(&mut self, own: Token, first: usize, most: usize, out: &mut Vec<Event>) -> usize {
         let Some(name) = self.names.get(own) else { return 0 };
         let (fd, listens) = match name {
-            Name::Listener { fd, .. } => (fd.as_raw_fd(), true),
-            Name::Connected { fd, .. } => (fd.as_raw_fd(), false),
-            Name::Sender { .. } => return 0,
+            SocketName::Listener { fd, .. } => (fd.as_raw_fd(), true),
+            SocketName::Connected { fd, .. } => (fd.as_raw_fd(), false),
+            SocketName::Sender { .. } => return 0,
         };
         let mut addresses = [RawAddr::empty(); BATCH];
         let mut controls = [Control([0; CONTROL]); BATCH];
@@ -175,7 +175,7 @@ impl WithDatagrams {
             }
             let conn = if listens {
                 let Some(peer) = addresses[i].get() else { continue };
-                let conn = self.names.insert(Name::Sender { listener: own, peer, at: told.at });
+                let conn = self.names.insert(SocketName::Sender { listener: own, peer, at: told.at });
                 out.push(Event::Accepted { listener: Token(own.0 | ASIDE), conn: Token(conn.0 | ASIDE) });
                 conn
             } else {
@@ -203,10 +203,10 @@ impl WithDatagrams {
     fn send(&mut self, own: Token, slices: &[IoSlice<'_>]) -> WriteResult {
         let Some(name) = self.names.get(own) else { return WriteResult::Broken };
         let (fd, to) = match name {
-            Name::Listener { .. } => return WriteResult::Broken,
-            Name::Connected { fd, .. } => (fd.as_raw_fd(), None),
-            Name::Sender { listener, peer, at } => match self.names.get(*listener) {
-                Some(Name::Listener { fd, local }) => (fd.as_raw_fd(), Some((*peer, *at, local.is_ipv6()))),
+            SocketName::Listener { .. } => return WriteResult::Broken,
+            SocketName::Connected { fd, .. } => (fd.as_raw_fd(), None),
+            SocketName::Sender { listener, peer, at } => match self.names.get(*listener) {
+                Some(SocketName::Listener { fd, local }) => (fd.as_raw_fd(), Some((*peer, *at, local.is_ipv6()))),
                 _ => return WriteResult::Broken,
             },
         };
@@ -241,15 +241,15 @@ fn is_refusal(errno: i32) -> bool {
 
 /// The facts that the kernel tells of a datagram.
 #[derive(Default)]
-struct Told {
+struct DatagramFacts {
     /// The address at which it came.
     at: Option<IpAddr>,
     /// Datagrams that the socket has dropped so far.
     dropped: Option<u32>,
 }
 
-fn told(head: &libc::msghdr) -> Told {
-    let mut told = Told::default();
+fn told(head: &libc::msghdr) -> DatagramFacts {
+    let mut told = DatagramFacts::default();
     // SAFETY: the kernel has filled in the control messages that the header names, whose memory is
     // aligned and live.
     unsafe {
@@ -371,7 +371,7 @@ impl Engine for WithDatagrams {
         // An address of IPv6 is shown as IPv4 where it is one; the family of the socket counts
         // here.
         let local = in_family(local, addr.is_ipv6());
-        self.enter(raw, Name::Listener { fd, local })
+        self.enter(raw, SocketName::Listener { fd, local })
     }
 
     fn connect_datagrams(&mut self, peer: SocketAddr) -> io::Result<Token> {
@@ -382,7 +382,7 @@ impl Engine for WithDatagrams {
         // SAFETY: `a` is a valid address of the length given.
         check(unsafe { libc::connect(raw, a.as_ptr(), a.len) })?;
         let local = common::local_address(raw).unwrap_or(peer);
-        self.enter(raw, Name::Connected { fd, local, peer })
+        self.enter(raw, SocketName::Connected { fd, local, peer })
     }
 
     fn dropped_datagrams(&self) -> u64 {
@@ -505,10 +505,10 @@ impl Engine for WithDatagrams {
             return self.inner.addresses(conn);
         }
         match self.names.get(Self::own(conn))? {
-            Name::Listener { local, .. } => Some((*local, *local)),
-            Name::Connected { local, peer, .. } => Some((*local, *peer)),
-            Name::Sender { listener, peer, at } => match self.names.get(*listener)? {
-                Name::Listener { local, .. } => {
+            SocketName::Listener { local, .. } => Some((*local, *local)),
+            SocketName::Connected { local, peer, .. } => Some((*local, *peer)),
+            SocketName::Sender { listener, peer, at } => match self.names.get(*listener)? {
+                SocketName::Listener { local, .. } => {
                     let at = at.map_or(*local, |ip| SocketAddr::new(ip.to_canonical(), local.port()));
                     Some((at, *peer))
                 }

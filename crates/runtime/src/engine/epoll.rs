@@ -54,12 +54,12 @@ const BROKEN: u16 = 256;
 const RESTING: u16 = 512;
 
 /// Small, as each message looks one up twice.
-struct Socket {
+struct EpollSocket {
     fd: OwnedFd,
     flags: u16,
 }
 
-impl Socket {
+impl EpollSocket {
     fn has(&self, flags: u16) -> bool {
         self.flags & flags != 0
     }
@@ -68,7 +68,7 @@ impl Socket {
 pub struct Epoll {
     epoll: OwnedFd,
     bell: Arc<OwnedFd>,
-    sockets: Slots<Socket>,
+    sockets: Slots<EpollSocket>,
     /// Where each socket is connected to, by its token's index.
     peers: Vec<Option<SocketAddr>>,
     kernel_events: Vec<libc::epoll_event>,
@@ -129,7 +129,7 @@ impl Epoll {
     /// Enters a connection's socket; its one and only registration.
     fn register(&mut self, fd: OwnedFd, flags: u16, peer: Option<SocketAddr>) -> io::Result<Token> {
         let raw = fd.as_raw_fd();
-        let token = self.sockets.insert(Socket { fd, flags });
+        let token = self.sockets.insert(EpollSocket { fd, flags });
         let i = token.0 as u32 as usize;
         if i >= self.peers.len() {
             self.peers.resize(i + 1, None);
@@ -418,7 +418,7 @@ impl Epoll {
     }
 }
 
-impl Socket {
+impl EpollSocket {
     #[cold]
     fn refuse(&mut self) -> WriteResult {
         if self.has(BROKEN | LISTENER) {
@@ -485,7 +485,7 @@ impl Engine for Epoll {
     fn listen(&mut self, addr: SocketAddr) -> io::Result<Token> {
         let fd = common::listener(addr, libc::SOCK_NONBLOCK)?;
         let raw = fd.as_raw_fd();
-        let token = self.sockets.insert(Socket { fd, flags: LISTENER });
+        let token = self.sockets.insert(EpollSocket { fd, flags: LISTENER });
         self.control(libc::EPOLL_CTL_ADD, raw, libc::EPOLLIN, token).inspect_err(|_| {
             self.sockets.remove(token);
         })?;

@@ -33,7 +33,7 @@ pub enum Ending {
 }
 
 /// One connection, both directions.
-struct Link {
+struct MemoryConnection {
     token: Option<Token>,
     local: SocketAddr,
     peer: SocketAddr,
@@ -63,9 +63,9 @@ struct Link {
     target: Option<Token>,
 }
 
-impl Link {
-    fn new(local: SocketAddr, peer: SocketAddr) -> Link {
-        Link {
+impl MemoryConnection {
+    fn new(local: SocketAddr, peer: SocketAddr) -> MemoryConnection {
+        MemoryConnection {
             token: None,
             local,
             peer,
@@ -90,8 +90,8 @@ impl Link {
     }
 
     /// Datagrams from and to one address.
-    fn of_datagrams(local: SocketAddr, peer: SocketAddr) -> Link {
-        Link { datagrams: Some(VecDeque::new()), ..Link::new(local, peer) }
+    fn of_datagrams(local: SocketAddr, peer: SocketAddr) -> MemoryConnection {
+        MemoryConnection { datagrams: Some(VecDeque::new()), ..MemoryConnection::new(local, peer) }
     }
 
     /// How much of `n` bytes the program may write now.
@@ -120,7 +120,7 @@ impl Link {
 
 struct World {
     now: u64,
-    lines: Vec<Link>,
+    lines: Vec<MemoryConnection>,
     /// The object that a token names.
     names: Slots<Name>,
     behaviour: HashMap<SocketAddr, Behaviour>,
@@ -147,7 +147,7 @@ enum Name {
 }
 
 impl World {
-    fn line(&mut self, t: Token) -> Option<&mut Link> {
+    fn line(&mut self, t: Token) -> Option<&mut MemoryConnection> {
         match self.names.get(t)? {
             Name::Link(i) | Name::Datagram(i) => self.lines.get_mut(*i),
             Name::Listener(_) | Name::Socket(_) => None,
@@ -307,7 +307,7 @@ impl Memory {
     }
 
     /// Completes output in flight.
-    fn land(l: &mut Link, conn: Token, events: &mut Vec<Event>) {
+    fn land(l: &mut MemoryConnection, conn: Token, events: &mut Vec<Event>) {
         if l.flight.is_empty() || l.broken || l.window == Some(0) {
             return;
         }
@@ -358,7 +358,7 @@ impl Engine for Memory {
         let local = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), w.port());
         let i = w.lines.len();
         let token = w.names.insert(Name::Link(i));
-        let mut line = Link::new(local, addr);
+        let mut line = MemoryConnection::new(local, addr);
         line.token = Some(token);
         line.connecting = true;
         w.lines.push(line);
@@ -378,7 +378,7 @@ impl Engine for Memory {
         let local = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), w.port());
         let i = w.lines.len();
         let token = w.names.insert(Name::Link(i));
-        w.lines.push(Link { token: Some(token), ..Link::of_datagrams(local, addr) });
+        w.lines.push(MemoryConnection { token: Some(token), ..MemoryConnection::of_datagrams(local, addr) });
         w.made.entry(addr).or_default().push_back(i);
         Ok(token)
     }
@@ -540,7 +540,7 @@ impl Network {
     pub fn connect_from(&self, from: SocketAddr, addr: SocketAddr) -> Option<Peer> {
         let mut w = self.world.borrow_mut();
         let listener = w.listener(addr)?;
-        let mut line = Link::new(addr, from);
+        let mut line = MemoryConnection::new(addr, from);
         line.listener = Some(listener);
         w.lines.push(line);
         Some(Peer { world: self.world.clone(), line: w.lines.len() - 1 })
@@ -551,8 +551,13 @@ impl Network {
         let mut w = self.world.borrow_mut();
         let target = w.socket(addr)?;
         let from = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2)), w.port());
-        w.lines.push(Link { target: Some(target), ..Link::of_datagrams(addr, from) });
+        w.lines.push(MemoryConnection { target: Some(target), ..MemoryConnection::of_datagrams(addr, from) });
         Some(Peer { world: self.world.clone(), line: w.lines.len() - 1 })
+    }
+
+    /// The number of the next connection to `addr` among all.
+    pub fn oldest(&self, addr: SocketAddr) -> Option<usize> {
+        self.world.borrow().made.get(&addr)?.front().copied()
     }
 
     /// The next connection that the program has made to `addr`.
@@ -589,7 +594,7 @@ impl Network {
 }
 
 impl Peer {
-    fn with<R>(&self, f: impl FnOnce(&mut Link) -> R) -> R {
+    fn with<R>(&self, f: impl FnOnce(&mut MemoryConnection) -> R) -> R {
         f(&mut self.world.borrow_mut().lines[self.line])
     }
 

@@ -53,7 +53,7 @@ const HELD_EOF: u16 = 4096;
 /// A listener's accept is with the kernel.
 const ACCEPTING: u16 = 8192;
 
-struct Socket {
+struct UringSocket {
     /// None once closed.
     fd: Option<OwnedFd>,
     flags: u16,
@@ -66,9 +66,9 @@ struct Socket {
     held: Vec<u8>,
 }
 
-impl Socket {
-    fn new(fd: OwnedFd, flags: u16, peer: Option<SocketAddr>) -> Socket {
-        Socket { fd: Some(fd), flags, operations: 0, peer, send: None, connect: None, held: Vec::new() }
+impl UringSocket {
+    fn new(fd: OwnedFd, flags: u16, peer: Option<SocketAddr>) -> UringSocket {
+        UringSocket { fd: Some(fd), flags, operations: 0, peer, send: None, connect: None, held: Vec::new() }
     }
 
     fn has(&self, flags: u16) -> bool {
@@ -87,7 +87,7 @@ pub struct Uring {
     bell_count: Box<u64>,
     /// A descriptor that others read (`watch`).
     others: Option<i32>,
-    sockets: Slots<Socket>,
+    sockets: Slots<UringSocket>,
     early: Vec<Event>,
     /// Connections whose held input is due.
     resumed: Vec<Token>,
@@ -281,7 +281,7 @@ impl Uring {
             self.let_in(listener);
             // SAFETY: the kernel has just given us this descriptor; it has no other owner.
             let fd = unsafe { OwnedFd::from_raw_fd(result) };
-            let conn = self.sockets.insert(Socket::new(fd, 0, None));
+            let conn = self.sockets.insert(UringSocket::new(fd, 0, None));
             out.push(Event::Accepted { listener, conn });
             self.receive(conn);
         } else if common::is_exhaustion(-result) {
@@ -471,13 +471,13 @@ impl Engine for Uring {
 
     fn listen(&mut self, addr: SocketAddr) -> io::Result<Token> {
         let fd = common::listener(addr, 0)?;
-        let token = self.sockets.insert(Socket::new(fd, LISTENER, None));
+        let token = self.sockets.insert(UringSocket::new(fd, LISTENER, None));
         self.new_listeners.push(token);
         Ok(token)
     }
 
     fn unlisten(&mut self, listener: Token) {
-        let Some(raw) = self.sockets.get(listener).map(Socket::raw) else { return };
+        let Some(raw) = self.sockets.get(listener).map(UringSocket::raw) else { return };
         // Clients in the queue have a finished handshake: closing the listener would reset them.
         self.rooms.retain(|r| r.0 != listener);
         // SAFETY: plain system calls on our own socket.
@@ -513,7 +513,7 @@ impl Engine for Uring {
         common::set_option(raw, libc::IPPROTO_TCP, libc::TCP_NODELAY, 1)?;
         let a = Box::new(common::RawAddr::of(addr));
         let op = opcode::Connect::new(types::Fd(raw), a.as_ptr(), a.len).build();
-        let mut s = Socket::new(fd, CONNECTING, Some(addr));
+        let mut s = UringSocket::new(fd, CONNECTING, Some(addr));
         s.connect = Some(a);
         let token = self.sockets.insert(s);
         if !self.start(token, CONNECT, op) {
@@ -627,7 +627,7 @@ impl Engine for Uring {
     }
 
     fn adopt(&mut self, fd: OwnedFd, peer: SocketAddr) -> io::Result<Token> {
-        let conn = self.sockets.insert(Socket::new(fd, 0, Some(peer)));
+        let conn = self.sockets.insert(UringSocket::new(fd, 0, Some(peer)));
         self.receive(conn);
         Ok(conn)
     }

@@ -1,8 +1,8 @@
 //! One input of a task: the source of its bytes, and the window in which the program sees them.
 
-use super::nodes::{Nodes, View};
-use super::pipe::{Block, Next, Pipe};
-use super::socket::{self, Moved};
+use super::nodes::{Nodes, WindowState};
+use super::pipe::{Block, Pipe, PipeRead};
+use super::socket::{self, Transferred};
 use super::Fault;
 use crate::abi::wl_window;
 use std::os::fd::RawFd;
@@ -30,7 +30,7 @@ pub struct EndMark {
 pub struct Before {
     pub handler: u32,
     raw: wl_window,
-    view: View,
+    view: WindowState,
     out: Vec<u8>,
     /// Messages handled, and how many of them have been counted.
     pub handled: u64,
@@ -179,24 +179,24 @@ fn receive(fd: RawFd, buffer: &mut [u8], end: &mut EndMark, w: &mut wl_window) -
         return Filled::Broken(std::io::Error::other("a message is larger than the window"));
     }
     match socket::receive(fd, &mut buffer[have..], 0) {
-        Moved::Bytes(n) => {
+        Transferred::Bytes(n) => {
             w.buf = buffer.as_ptr();
             end.kept = end.byte != 0;
             w.n = (have + n - usize::from(end.kept)) as u32;
             Filled::More(n)
         }
-        Moved::End if end.byte != 0 && !(end.kept && buffer[have - 1] == end.byte) => Filled::Cut,
-        Moved::End => Filled::End,
-        Moved::Blocked => Filled::Later,
-        Moved::Broken(e) => Filled::Broken(e),
+        Transferred::End if end.byte != 0 && !(end.kept && buffer[have - 1] == end.byte) => Filled::Cut,
+        Transferred::End => Filled::End,
+        Transferred::Blocked => Filled::Later,
+        Transferred::Broken(e) => Filled::Broken(e),
     }
 }
 
 fn take(pipe: &Pipe, held: &mut Option<Block>, joined: &mut Vec<u8>, w: &mut wl_window) -> Filled {
     let next = match pipe.next() {
-        Next::Block(b) => b,
-        Next::Later => return Filled::Later,
-        Next::End => return Filled::End,
+        PipeRead::Block(b) => b,
+        PipeRead::Later => return Filled::Later,
+        PipeRead::End => return Filled::End,
     };
     let n = next.len;
     // Blocks hold whole messages, so a rest is rare: a grammar that looks beyond its message.

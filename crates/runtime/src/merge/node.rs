@@ -2,11 +2,11 @@
 //! while tasks work.
 
 use super::input::{Before, EndMark, Input, Source};
-use super::nodes::{Nodes, Places};
+use super::nodes::{NodeHandlers, Nodes};
 use super::pipe::Pipe;
-use super::plan::{plan, Plan};
-use super::socket::{self, Bell, Moved};
-use super::worker::{Behind, Counts, Left, Limits, Parts, Run, Sink, Worker};
+use super::plan::{plan, MergePlan};
+use super::socket::{self, Bell, Transferred};
+use super::worker::{Behind, Counts, Left, Limits, Run, TaskSink, TaskTools, Worker};
 use super::{Fault, Setting};
 use crate::abi::*;
 use crate::core::app::App;
@@ -38,7 +38,7 @@ pub struct Node {
     bell: Arc<Bell>,
     bells: Vec<Arc<Bell>>,
     buffers: Vec<Box<[u8]>>,
-    places: Places,
+    places: NodeHandlers,
     /// Of each task, from its first run on, if there are nodes before or behind the merge.
     nodes: Vec<Option<Box<Nodes>>>,
     drain_end: Option<Instant>,
@@ -83,7 +83,7 @@ impl Node {
         let tasks = setting.stats.len();
         let bells = (0..tasks).map(|_| Bell::new().map(Arc::new)).collect::<Result<Vec<_>, _>>().map_err(fail)?;
         Ok(Node {
-            places: Places::of(&app, number),
+            places: NodeHandlers::of(&app, number),
             nodes: (0..tasks).map(|_| None).collect(),
             merge: app.program.merges()[number],
             app: app.clone(),
@@ -280,12 +280,12 @@ impl Node {
             }
             let m = &mut mappers[i];
             match socket::receive(m.fd.as_raw_fd(), &mut [0], libc::MSG_PEEK) {
-                Moved::Bytes(_) if !m.spoke => (m.spoke, m.watched) = (true, true),
-                Moved::End if !m.spoke && end_mark == 0 => m.spoke = true,
-                Moved::Blocked if !m.spoke => m.watched = true,
-                Moved::Bytes(_) | Moved::Blocked => {}
-                Moved::End if m.spoke => {}
-                Moved::End | Moved::Broken(_) => {
+                Transferred::Bytes(_) if !m.spoke => (m.spoke, m.watched) = (true, true),
+                Transferred::End if !m.spoke && end_mark == 0 => m.spoke = true,
+                Transferred::Blocked if !m.spoke => m.watched = true,
+                Transferred::Bytes(_) | Transferred::Blocked => {}
+                Transferred::End if m.spoke => {}
+                Transferred::End | Transferred::Broken(_) => {
                     let m = mappers.remove(i);
                     if m.spoke {
                         self.count(&Fault::new(WL_F_LOST as i32, "a mapper was lost before the merge began"));
@@ -493,8 +493,8 @@ impl Node {
         reducer: OwnedFd,
         window: usize,
         block: usize,
-    ) -> (Vec<Parts>, Vec<Arc<Pipe>>) {
-        let Plan { children, .. } = plan(mappers.len(), self.setting.stats.len());
+    ) -> (Vec<TaskTools>, Vec<Arc<Pipe>>) {
+        let MergePlan { children, .. } = plan(mappers.len(), self.setting.stats.len());
         let desc = &self.app.desc.merges[self.number];
         let mark = |port: u32| self.app.settings.ports[port as usize].options.end_mark;
         let (end_mark, end) = (mark(desc.to), EndMark { byte: mark(desc.from), kept: false });
@@ -514,16 +514,16 @@ impl Node {
             let blocks = (0..BLOCKS).map(|_| self.buffer(block)).collect();
             let pipe = Arc::new(Pipe::new(blocks, self.bells[0].clone(), self.bells[c + 1].clone()));
             let inputs = sockets.by_ref().take(share).collect();
-            let (sink, out, nodes) = (Sink::Pipe(pipe.clone()), self.buffer(block), self.take_nodes(c + 1));
-            below.push(Parts { nodes, behind: None, inputs, sink, out, end_mark });
+            let (sink, out, nodes) = (TaskSink::Pipe(pipe.clone()), self.buffer(block), self.take_nodes(c + 1));
+            below.push(TaskTools { nodes, behind: None, inputs, sink, out, end_mark });
             streams.push(Input::new(Source::Pipe { pipe: pipe.clone(), block: None, joined: Vec::new() }));
             pipes.push(pipe);
         }
-        let root = Parts {
+        let root = TaskTools {
             nodes: root_nodes,
             behind,
             inputs: streams.into_iter().chain(sockets).collect(),
-            sink: Sink::Reducer(reducer),
+            sink: TaskSink::Reducer(reducer),
             out: self.buffer(window),
             end_mark,
         };

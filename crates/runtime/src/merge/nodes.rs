@@ -33,24 +33,24 @@ pub struct Nodes {
 unsafe impl Send for Nodes {}
 
 /// A window's parser state. It outlasts the bytes: a message may come in pieces.
-pub struct View(Box<[u64]>);
+pub struct WindowState(Box<[u64]>);
 
 /// The handlers before and behind a merge.
 #[derive(Clone, Copy, Default)]
-pub struct Places {
+pub struct NodeHandlers {
     pub before: Option<u32>,
     pub behind: Option<u32>,
 }
 
-impl Places {
-    pub fn of(app: &App, merge: usize) -> Places {
+impl NodeHandlers {
+    pub fn of(app: &App, merge: usize) -> NodeHandlers {
         let desc = &app.desc.merges[merge];
         let on = |of: u32| {
             let mut all = app.desc.handlers.iter();
             let at = all.position(|h| matches!(h.on, HandlerOn::Message { port, .. } if port == of));
             at.map(|n| n as u32)
         };
-        Places { before: on(desc.from), behind: on(desc.to) }
+        NodeHandlers { before: on(desc.from), behind: on(desc.to) }
     }
 
     pub fn any(self) -> bool {
@@ -82,8 +82,8 @@ impl Nodes {
         nodes
     }
 
-    pub fn view(&self) -> View {
-        let mut view = View(words(self.unit.view_size.max(size_of::<wl_parser>())));
+    pub fn view(&self) -> WindowState {
+        let mut view = WindowState(words(self.unit.view_size.max(size_of::<wl_parser>())));
         view.begin(self.ctx);
         view
     }
@@ -94,7 +94,7 @@ impl Nodes {
         &mut self,
         handler: u32,
         w: &mut wl_window,
-        view: &mut View,
+        view: &mut WindowState,
         (to, most): (&mut Vec<u8>, usize),
     ) -> Result<u32, Fault> {
         self.sent = 0;
@@ -110,7 +110,7 @@ impl Nodes {
     }
 
     /// Handles one message; false: there is none that is whole.
-    fn message(&mut self, handler: u32, w: &mut wl_window, view: &mut View) -> Result<bool, Fault> {
+    fn message(&mut self, handler: u32, w: &mut wl_window, view: &mut WindowState) -> Result<bool, Fault> {
         if w.pos >= w.n {
             return Ok(false);
         }
@@ -177,7 +177,7 @@ impl Nodes {
     }
 }
 
-impl View {
+impl WindowState {
     fn begin(&mut self, ctx: u64) {
         // SAFETY: a view has room for the parser's state, and is aligned to 8.
         unsafe { *self.0.as_mut_ptr().cast() = wl_parser { ctx, ..wl_parser::default() } }
@@ -200,6 +200,9 @@ fn host() -> wl_host {
         crypto: Some(crate::crypto::entry),
         pause: Some(crate::core::stacks::run_on),
         keep: Some(keep),
+        tell: Some(tell),
+        open: Some(open),
+        shut: Some(shut),
     }
 }
 
@@ -216,6 +219,16 @@ unsafe extern "C" fn call(_: *mut wl_task, _: u32, _: u32, _: wl_bytes, _: u32, 
 unsafe extern "C" fn reply(_: *mut wl_task, _: wl_bytes, _: u32, _: u32) {}
 
 unsafe extern "C" fn close(_: *mut wl_task) {}
+
+unsafe extern "C" fn tell(_: *mut wl_task, _: u32, _: wl_bytes, _: u32) -> u32 {
+    WL_F_LOST
+}
+
+unsafe extern "C" fn open(_: *mut wl_task, _: u32, _: u32) -> u32 {
+    WL_F_LOST
+}
+
+unsafe extern "C" fn shut(_: *mut wl_task, _: u32) {}
 
 unsafe extern "C" fn keep(_: *mut wl_task, _: wl_bytes) -> c_int {
     0

@@ -12,7 +12,7 @@ pub struct Block {
 }
 
 /// The result of a read.
-pub enum Next {
+pub enum PipeRead {
     Block(Block),
     /// Nothing yet; the reader's bell rings when there is.
     Later,
@@ -78,14 +78,14 @@ impl Pipe {
         }
     }
 
-    pub fn next(&self) -> Next {
+    pub fn next(&self) -> PipeRead {
         let mut inner = self.lock();
         match inner.full.pop_front() {
-            Some(b) => Next::Block(b),
-            None if inner.ended => Next::End,
+            Some(b) => PipeRead::Block(b),
+            None if inner.ended => PipeRead::End,
             None => {
                 inner.reader_waits = true;
-                Next::Later
+                PipeRead::Later
             }
         }
     }

@@ -4,7 +4,7 @@
 /// stream to the root. The root merges those streams with the inputs that are left. It writes to
 /// the reducer.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Plan {
+pub struct MergePlan {
     pub children: Vec<usize>,
     pub own: usize,
 }
@@ -12,13 +12,13 @@ pub struct Plan {
 /// The plan in which the busiest task has the fewest streams. A task reads each of its streams
 /// once, so that is the load to balance. On one core it is one task: a tree there would parse most
 /// messages twice and gain nothing, as the program's merge is a tournament by itself.
-pub fn plan(inputs: usize, cores: usize) -> Plan {
-    let mut best = (inputs, Plan { children: Vec::new(), own: inputs });
+pub fn plan(inputs: usize, cores: usize) -> MergePlan {
+    let mut best = (inputs, MergePlan { children: Vec::new(), own: inputs });
     for count in 1..cores.min(inputs / 2 + 1) {
         for own in 0..=inputs - 2 * count {
             let load = (own + count).max((inputs - own).div_ceil(count));
             if load < best.0 {
-                best = (load, Plan { children: shares(inputs - own, count), own });
+                best = (load, MergePlan { children: shares(inputs - own, count), own });
             }
         }
     }
@@ -35,10 +35,10 @@ mod tests {
 
     #[test]
     fn tasks_are_balanced_and_cover_all_inputs() {
-        assert_eq!(plan(8, 1), Plan { children: vec![], own: 8 });
-        assert_eq!(plan(8, 2), Plan { children: vec![5], own: 3 });
-        assert_eq!(plan(8, 4), Plan { children: vec![3, 3, 2], own: 0 });
-        assert_eq!(plan(2, 4), Plan { children: vec![], own: 2 });
+        assert_eq!(plan(8, 1), MergePlan { children: vec![], own: 8 });
+        assert_eq!(plan(8, 2), MergePlan { children: vec![5], own: 3 });
+        assert_eq!(plan(8, 4), MergePlan { children: vec![3, 3, 2], own: 0 });
+        assert_eq!(plan(2, 4), MergePlan { children: vec![], own: 2 });
         for inputs in 1..70 {
             for cores in 1..20 {
                 let p = plan(inputs, cores);

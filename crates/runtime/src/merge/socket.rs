@@ -11,7 +11,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::time::Instant;
 
 /// The result of a read or write.
-pub enum Moved {
+pub enum Transferred {
     Bytes(usize),
     /// A read: the peer has ended its stream.
     End,
@@ -88,31 +88,31 @@ pub fn connected(fd: &OwnedFd, addr: SocketAddr) -> io::Result<()> {
     Ok(())
 }
 
-fn moved(n: isize, end: Moved) -> Moved {
+fn moved(n: isize, end: Transferred) -> Transferred {
     match n {
-        1.. => Moved::Bytes(n as usize),
+        1.. => Transferred::Bytes(n as usize),
         0 => end,
         _ => {
             let e = io::Error::last_os_error();
             if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) {
-                Moved::Blocked
+                Transferred::Blocked
             } else {
-                Moved::Broken(e)
+                Transferred::Broken(e)
             }
         }
     }
 }
 
-pub fn receive(fd: RawFd, room: &mut [u8], flags: i32) -> Moved {
+pub fn receive(fd: RawFd, room: &mut [u8], flags: i32) -> Transferred {
     // SAFETY: writes at most the length given into memory that lives during the call.
-    moved(unsafe { libc::recv(fd, room.as_mut_ptr().cast(), room.len(), flags | libc::MSG_DONTWAIT) }, Moved::End)
+    moved(unsafe { libc::recv(fd, room.as_mut_ptr().cast(), room.len(), flags | libc::MSG_DONTWAIT) }, Transferred::End)
 }
 
-pub fn send(fd: RawFd, bytes: &[u8]) -> Moved {
+pub fn send(fd: RawFd, bytes: &[u8]) -> Transferred {
     // SAFETY: reads at most the length given from memory that lives during the call.
     moved(
         unsafe { libc::send(fd, bytes.as_ptr().cast(), bytes.len(), libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT) },
-        Moved::Blocked,
+        Transferred::Blocked,
     )
 }
 

@@ -1,9 +1,9 @@
 //! A task of a merge: some inputs, one output, on one core's thread.
 
 use super::input::{Filled, Input, Source};
-use super::nodes::{Nodes, View};
+use super::nodes::{Nodes, WindowState};
 use super::pipe::{Block, Pipe};
-use super::socket::{self, Bell, Moved};
+use super::socket::{self, Bell, Transferred};
 use super::Fault;
 use crate::abi::*;
 use crate::program::Merge;
@@ -61,7 +61,7 @@ impl Run {
 }
 
 /// Where a task's output goes.
-pub enum Sink {
+pub enum TaskSink {
     Reducer(OwnedFd),
     Pipe(Arc<Pipe>),
 }
@@ -84,17 +84,17 @@ pub struct Counts<'a> {
 /// The nodes behind the merge, at the root: the handler, and what it has sent.
 pub struct Behind {
     pub handler: u32,
-    pub view: View,
+    pub view: WindowState,
     pub sent: Vec<u8>,
 }
 
 /// The tools of a task. `out` has room for two messages at least.
-pub struct Parts {
+pub struct TaskTools {
     /// Of a merge with nodes before or behind it.
     pub nodes: Option<Box<Nodes>>,
     pub behind: Option<Behind>,
     pub inputs: Vec<Input>,
-    pub sink: Sink,
+    pub sink: TaskSink,
     pub out: Box<[u8]>,
     /// Written to the reducer behind the last message; 0: nothing.
     pub end_mark: u8,
@@ -112,7 +112,7 @@ pub struct Worker<'a> {
     read: Vec<u64>,
     windows: Vec<wl_window>,
     state: Box<[u64]>,
-    sink: Sink,
+    sink: TaskSink,
     out: Box<[u8]>,
     end_mark: u8,
     have: usize,
@@ -149,9 +149,9 @@ impl<'a> Worker<'a> {
         merge: Merge,
         limits: Limits,
         counts: Counts<'a>,
-        parts: Parts,
+        parts: TaskTools,
     ) -> Worker<'a> {
-        let Parts { nodes, behind, inputs, sink, out, end_mark } = parts;
+        let TaskTools { nodes, behind, inputs, sink, out, end_mark } = parts;
         let windows = vec![wl_window::default(); inputs.len()];
         let state = crate::large_pages::words(merge.state_size);
         let bell = run.bells[number].clone();
@@ -185,8 +185,8 @@ impl<'a> Worker<'a> {
         }
         (0..self.inputs.len()).for_each(|k| self.count_messages(k));
         let reducer = match self.sink {
-            Sink::Reducer(fd) => Some(fd),
-            Sink::Pipe(_) => None,
+            TaskSink::Reducer(fd) => Some(fd),
+            TaskSink::Pipe(_) => None,
         };
         let mut buffers: Vec<_> = self.inputs.into_iter().filter_map(Input::into_buffer).collect();
         buffers.push(self.out);
@@ -198,7 +198,7 @@ impl<'a> Worker<'a> {
             let mut at = wl_merge_at::default();
             let verdict = self.step(&mut at);
             self.have += (at.used as usize).min(self.out.len() - self.have);
-            if matches!(self.sink, Sink::Reducer(_)) && self.behind.is_none() {
+            if matches!(self.sink, TaskSink::Reducer(_)) && self.behind.is_none() {
                 self.count_sent(at.messages);
             }
             match verdict {
@@ -220,7 +220,7 @@ impl<'a> Worker<'a> {
 
     /// Hands on what is left, with the mark that says to the reducer that it is all.
     fn end_output(&mut self) -> Res<()> {
-        let (Sink::Reducer(fd), true) = (&self.sink, self.end_mark != 0) else { return self.flush() };
+        let (TaskSink::Reducer(fd), true) = (&self.sink, self.end_mark != 0) else { return self.flush() };
         let fd = fd.as_raw_fd();
         // The mark is no message: the nodes do not see it.
         if self.behind.is_some() || self.have == self.out.len() {
@@ -330,9 +330,9 @@ impl<'a> Worker<'a> {
             return Ok(());
         }
         match &self.sink {
-            Sink::Reducer(fd) if self.behind.is_some() => self.send_handled(fd.as_raw_fd()),
-            Sink::Reducer(fd) => self.send_out(fd.as_raw_fd()),
-            Sink::Pipe(pipe) => {
+            TaskSink::Reducer(fd) if self.behind.is_some() => self.send_handled(fd.as_raw_fd()),
+            TaskSink::Reducer(fd) => self.send_out(fd.as_raw_fd()),
+            TaskSink::Pipe(pipe) => {
                 let pipe = pipe.clone();
                 let next = loop {
                     match pipe.take_empty() {
@@ -381,7 +381,7 @@ impl<'a> Worker<'a> {
         let (mut sent, mut moved) = (0, Instant::now());
         while sent < bytes.len() {
             match socket::send(fd, &bytes[sent..]) {
-                Moved::Bytes(n) => {
+                Transferred::Bytes(n) => {
                     sent += n;
                     self.counts.merge.bytes_out.add(n as u64);
                     self.counts.to.bytes_out.add(n as u64);
@@ -389,8 +389,8 @@ impl<'a> Worker<'a> {
                         moved = Instant::now();
                     }
                 }
-                Moved::Broken(e) => return fault(WL_F_LOST as i32, format!("the reducer was lost: {e}")),
-                Moved::Blocked | Moved::End => {
+                Transferred::Broken(e) => return fault(WL_F_LOST as i32, format!("the reducer was lost: {e}")),
+                Transferred::Blocked | Transferred::End => {
                     let end = self.limits.write.map(|d| moved + d);
                     if end.is_some_and(|e| Instant::now() >= e) {
                         return fault(WL_F_TIMEOUT as i32, "the reducer took nothing for too long");
@@ -410,7 +410,7 @@ impl<'a> Worker<'a> {
         let fixed = fds.len();
         let awaited = fd.map_or(-1, |f| f.fd);
         let reducer = match &self.sink {
-            Sink::Reducer(r) if r.as_raw_fd() != awaited => Some(socket::want(r.as_raw_fd(), 0)),
+            TaskSink::Reducer(r) if r.as_raw_fd() != awaited => Some(socket::want(r.as_raw_fd(), 0)),
             _ => None,
         };
         fds.extend(reducer);
@@ -455,15 +455,15 @@ impl<'a> Worker<'a> {
     /// Tells whoever reads our output that this is its end.
     fn finish(&mut self) -> Res<()> {
         match &self.sink {
-            Sink::Pipe(pipe) => pipe.end(),
-            Sink::Reducer(fd) => {
+            TaskSink::Pipe(pipe) => pipe.end(),
+            TaskSink::Reducer(fd) => {
                 if !self.run.complete() {
                     return Err(Stopped::Over);
                 }
                 // Bytes of the reducer are read, or closing would reset the connection.
                 let mut scrap = [0; 4096];
                 for _ in 0..256 {
-                    if !matches!(socket::receive(fd.as_raw_fd(), &mut scrap, 0), Moved::Bytes(_)) {
+                    if !matches!(socket::receive(fd.as_raw_fd(), &mut scrap, 0), Transferred::Bytes(_)) {
                         break;
                     }
                 }

@@ -46,7 +46,7 @@ pub fn queues(name: &str) -> usize {
 }
 
 /// Largest packet of an interface, without its link header.
-fn mtu(name: &str) -> usize {
+pub fn mtu(name: &str) -> usize {
     let text = std::fs::read_to_string(format!("/sys/class/net/{name}/mtu")).unwrap_or_default();
     text.trim().parse().unwrap_or(1500)
 }
@@ -198,6 +198,8 @@ pub struct AfXdp {
     lost_before: u64,
     /// Frames come from a program in the hook, and where to.
     gives: Option<Gives>,
+    /// The ring by which parts of frames come.
+    ring: Option<super::hook_ring::RingSource>,
     /// Of the segment that is being cut.
     large_to: (u32, u32),
     _attached: Option<Arc<Attached>>,
@@ -266,7 +268,7 @@ impl AfXdp {
             let how = Bind { frags: false, copied: hooked.copied };
             let mut s = AfXdp::open((index, queue), region, how).map_err(|e| failure(name, "cannot open", e))?;
             (s.name, s.no_hardware, s.mtu, s.receives) = (name.to_string(), no_hardware, mtu(name), true);
-            (s.gives, s._promiscuous) = (Some(hooked.gives), Some(promiscuous.clone()));
+            (s.gives, s.ring, s._promiscuous) = (Some(hooked.gives), hooked.ring.clone(), Some(promiscuous.clone()));
             put_socket(&hooked.sockets, hooked.first + queue, &s.fd)
                 .map_err(|e| failure(name, "cannot take frames of", e))?;
             all.push(s);
@@ -309,6 +311,7 @@ impl AfXdp {
             lost: 0,
             lost_before: 0,
             gives: None,
+            ring: None,
             large_to: (0, 0),
             _attached: None,
             _promiscuous: None,
@@ -460,6 +463,10 @@ impl AfXdp {
             let d = self.receive.take();
             // Anything else would be the kernel's mistake.
             let Some((buf, mut f)) = pool.at_address(d.addr, d.len) else { continue };
+            if self.ring.as_ref().is_some_and(|r| r.is_bell(&f)) {
+                pool.put(buf);
+                continue;
+            }
             let mut came = None;
             if let Some(gives) = self.gives {
                 came = gives.read(&mut f);

@@ -49,25 +49,25 @@ pub struct Place {
 }
 
 /// Memory that outlives a board within it.
-pub trait Memory: Send + Sync {
+pub trait BoardMemory: Send + Sync {
     fn places(&self) -> &[Place];
 }
 
-impl Memory for Vec<Place> {
+impl BoardMemory for Vec<Place> {
     fn places(&self) -> &[Place] {
         self
     }
 }
 
 #[derive(Clone)]
-pub struct Board(Arc<dyn Memory>);
+pub struct Board(Arc<dyn BoardMemory>);
 
 impl Board {
     pub fn new(cores: usize) -> Board {
         Board(Arc::new((0..cores).map(|_| Place::default()).collect::<Vec<_>>()))
     }
 
-    pub fn within(memory: Arc<dyn Memory>) -> Board {
+    pub fn within(memory: Arc<dyn BoardMemory>) -> Board {
         Board(memory)
     }
 

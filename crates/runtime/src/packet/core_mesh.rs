@@ -7,7 +7,7 @@
 
 use super::batch::{Buf, BATCH};
 use super::board::Board;
-use super::handover::{self, Giver, Item, Taker};
+use super::handover::{self, Giver, HandedFrame, Taker};
 use super::spsc::{self, Consumer, Producer};
 use crate::abi::wl_frame;
 use crate::engine::common;
@@ -53,10 +53,10 @@ pub struct Mesh {
     batch: usize,
     work_to: Vec<Option<Giver>>,
     work_from: Vec<Taker>,
-    send_to: Vec<Option<Producer<Item>>>,
-    send_from: Vec<Consumer<Item>>,
+    send_to: Vec<Option<Producer<HandedFrame>>>,
+    send_from: Vec<Consumer<HandedFrame>>,
     /// Items that found their ring full.
-    late: Vec<VecDeque<Item>>,
+    late: Vec<VecDeque<HandedFrame>>,
     late_count: usize,
     /// Cores that were given something since the last `ring_bells`.
     told: Vec<bool>,
@@ -132,7 +132,7 @@ impl Mesh {
     }
 
     /// Gives a frame to the core that has its port.
-    pub fn send(&mut self, to: usize, item: Item) {
+    pub fn send(&mut self, to: usize, item: HandedFrame) {
         self.told[to] = true;
         let direct = self.late[to].is_empty() && self.send_to[to].as_mut().is_some_and(|r| r.push(item));
         if !direct {
@@ -184,7 +184,7 @@ impl Mesh {
             || self.send_to[to].as_mut().is_some_and(Producer::is_half_full)
     }
 
-    pub fn next_send(&mut self) -> Option<Item> {
+    pub fn next_send(&mut self) -> Option<HandedFrame> {
         self.send_from.iter_mut().find_map(Consumer::pop)
     }
 
@@ -193,7 +193,7 @@ impl Mesh {
     }
 
     #[inline]
-    pub fn next_work(&mut self, from: usize) -> Option<Item> {
+    pub fn next_work(&mut self, from: usize) -> Option<HandedFrame> {
         self.work_from[from].next()
     }
 

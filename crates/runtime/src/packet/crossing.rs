@@ -37,18 +37,18 @@ unsafe impl Send for Item {}
 
 /// A core's place on the board.
 #[derive(Clone)]
-pub struct Shown {
+pub struct CorePlace {
     board: Board,
     core: usize,
 }
 
-impl Default for Shown {
-    fn default() -> Shown {
-        Shown { board: Board::new(1), core: 0 }
+impl Default for CorePlace {
+    fn default() -> CorePlace {
+        CorePlace { board: Board::new(1), core: 0 }
     }
 }
 
-impl Shown {
+impl CorePlace {
     fn upstream(&self) -> &Upstream {
         self.board.upstream(self.core)
     }
@@ -147,7 +147,7 @@ impl In {
 pub struct Receiver {
     way: In,
     /// None: the core itself.
-    from: Option<Shown>,
+    from: Option<CorePlace>,
     pub port: u16,
     pub instance: u16,
     pub handler: u32,
@@ -157,7 +157,7 @@ impl Receiver {
     /// The oldest frame's time, or what the empty ring promises; whether there is a frame.
     fn next(&mut self) -> (u64, bool) {
         // A time that was published before the ring was found empty holds.
-        let said = self.from.as_ref().map(Shown::upstream).map(|u| (u.has_ended(), u.clock.load(Acquire)));
+        let said = self.from.as_ref().map(CorePlace::upstream).map(|u| (u.has_ended(), u.clock.load(Acquire)));
         match (self.way.peek(), said) {
             (Some(now), _) => (now, true),
             (None, Some((false, clock))) => (clock, false),
@@ -180,7 +180,7 @@ impl Receiver {
 }
 
 /// The next event.
-pub enum Next {
+pub enum NextEvent {
     /// A frame, by receiver and time.
     Frame(usize, u64),
     /// A frame that one sender may still precede.
@@ -189,7 +189,7 @@ pub enum Next {
 }
 
 /// An instance of a queue between segments.
-pub struct Plan {
+pub struct QueueInstance {
     pub port: usize,
     pub instance: usize,
     pub depth: usize,
@@ -197,15 +197,15 @@ pub struct Plan {
     pub handler: u32,
 }
 
-impl Plan {
+impl QueueInstance {
     /// The instances of a queue. None: the port is no queue between segments.
-    pub fn of(app: &App, port: usize) -> Option<Vec<Plan>> {
+    pub fn of(app: &App, port: usize) -> Option<Vec<QueueInstance>> {
         let (kind, handler) = (&app.desc.ports[port].kind, frame_handler(&app.desc, port)?);
         let lossless = matches!(kind, PortKind::Frames { engine: FrameEngine::Lossless, .. });
         let names = app.settings.ports[port].names.iter().enumerate();
         let plan = |(instance, name): (usize, &String)| {
             let depth = depth(name);
-            Plan { port, instance, depth, lossless, handler }
+            QueueInstance { port, instance, depth, lossless, handler }
         };
         kind.is_crossing().then(|| names.map(plan).collect())
     }
@@ -214,7 +214,7 @@ impl Plan {
 /// One core's ends of such queues.
 #[derive(Default)]
 pub struct Crossings {
-    me: Shown,
+    me: CorePlace,
     to: Vec<Sender>,
     pub from: Vec<Receiver>,
     /// Buffers whose frames another process has, to be given back.
@@ -234,11 +234,11 @@ pub struct Crossings {
 impl Crossings {
     /// Its place on a board that other processes see, too.
     pub fn show_on(&mut self, board: Board, core: usize) {
-        self.me = Shown { board, core };
+        self.me = CorePlace { board, core };
     }
 
     /// Leads a queue from one core to another; answers by which number the sender knows it.
-    pub fn join(all: &mut [&mut Crossings], from: usize, to: usize, p: &Plan) -> usize {
+    pub fn join(all: &mut [&mut Crossings], from: usize, to: usize, p: &QueueInstance) -> usize {
         let upstream = (from != to).then(|| all[from].me.clone());
         let size = p.depth.max(2).next_power_of_two();
         let (put, take) = spsc::ring(size);
@@ -247,23 +247,23 @@ impl Crossings {
     }
 
     /// Leads a queue to a core of another process.
-    pub fn join_out(&mut self, to: usize, link: LinkOut, p: &Plan) -> usize {
+    pub fn join_out(&mut self, to: usize, link: LinkOut, p: &QueueInstance) -> usize {
         self.spent.reserve(2 * super::batch::BATCH);
         self.send_to(to, Out::Link(Box::new(link)), p)
     }
 
     /// Leads a queue from a core of another process.
-    pub fn join_in(&mut self, from: usize, link: LinkIn, p: &Plan) {
-        let upstream = Shown { board: self.me.board.clone(), core: from };
+    pub fn join_in(&mut self, from: usize, link: LinkIn, p: &QueueInstance) {
+        let upstream = CorePlace { board: self.me.board.clone(), core: from };
         self.receive(In::Link(Box::new(link)), Some(upstream), p);
     }
 
-    fn receive(&mut self, way: In, from: Option<Shown>, p: &Plan) {
+    fn receive(&mut self, way: In, from: Option<CorePlace>, p: &QueueInstance) {
         let (port, instance) = (p.port as u16, p.instance as u16);
         self.from.push(Receiver { way, from, port, instance, handler: p.handler });
     }
 
-    fn send_to(&mut self, to: usize, out: Out, p: &Plan) -> usize {
+    fn send_to(&mut self, to: usize, out: Out, p: &QueueInstance) -> usize {
         let late = VecDeque::with_capacity(if p.lossless { 2 * super::batch::BATCH } else { 0 });
         self.to.push(Sender { out, to, port: p.port, lossless: p.lossless, late, fresh: false });
         self.to.len() - 1
@@ -361,7 +361,7 @@ impl Crossings {
     }
 
     /// The frame that comes next in time, and the time before which no other one comes.
-    pub fn next(&mut self) -> (Next, u64) {
+    pub fn next(&mut self) -> (NextEvent, u64) {
         let (mut first, mut bound) = (None, u64::MAX);
         for (k, r) in self.from.iter_mut().enumerate().filter(|(_, r)| r.from.is_some()) {
             let (time, there) = r.next();
@@ -372,9 +372,9 @@ impl Crossings {
             }
         }
         match first {
-            Some((k, time)) if time <= bound => (Next::Frame(k, time), time),
-            Some(_) => (Next::Held, bound),
-            None => (Next::Nothing, bound),
+            Some((k, time)) if time <= bound => (NextEvent::Frame(k, time), time),
+            Some(_) => (NextEvent::Held, bound),
+            None => (NextEvent::Nothing, bound),
         }
     }
 
@@ -431,8 +431,8 @@ mod tests {
         Pool::all(1, 1).expect("memory").remove(0)
     }
 
-    fn plan(instance: usize, depth: usize, lossless: bool) -> Plan {
-        Plan { port: 3, instance, depth, lossless, handler: 0 }
+    fn plan(instance: usize, depth: usize, lossless: bool) -> QueueInstance {
+        QueueInstance { port: 3, instance, depth, lossless, handler: 0 }
     }
 
     /// Two senders of a third core, and a mesh for each.
@@ -468,7 +468,7 @@ mod tests {
     fn the_earliest_frame_of_all_senders_comes_first() {
         let (mut all, mut mesh) = three(8, true);
         let next = |all: &mut Vec<Crossings>| match all[2].next() {
-            (Next::Frame(k, time), _) => Some((k, time)),
+            (NextEvent::Frame(k, time), _) => Some((k, time)),
             _ => None,
         };
         all[0].send(0, item(10));
@@ -484,7 +484,7 @@ mod tests {
         assert!(all[2].from[0].take(Some(29), &mut pool()).is_none(), "another time is left");
         assert_eq!(next(&mut all), None);
         all[1].tell(25, &mut mesh[1]);
-        assert!(matches!(all[2].next(), (Next::Held, 25)));
+        assert!(matches!(all[2].next(), (NextEvent::Held, 25)));
         all[1].closing = true;
         all[1].close(26, &mut mesh[1]);
         assert_eq!(next(&mut all), Some((0, 30)));
@@ -506,7 +506,7 @@ mod tests {
         all[0].send(0, item(7));
         all[0].send(0, item(7));
         assert!(!all[0].settle(&mut mesh[0]));
-        assert!(matches!(all[1].next(), (Next::Frame(0, 7), _)), "no frame before 7 can come any more");
+        assert!(matches!(all[1].next(), (NextEvent::Frame(0, 7), _)), "no frame before 7 can come any more");
     }
 
     #[test]
@@ -529,7 +529,7 @@ mod tests {
         let (mut got, mut pool) = (0, pool());
         while from.ended().is_none() {
             match from.next() {
-                (Next::Frame(k, time), _) => {
+                (NextEvent::Frame(k, time), _) => {
                     let i = from.from[k].take(Some(time), &mut pool).expect("it is there");
                     assert_eq!((i.now, u64::from(i.buf)), (got, got));
                     got += 1;

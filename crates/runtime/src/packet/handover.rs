@@ -11,7 +11,7 @@ use crate::abi::{wl_frame, WL_GONE};
 
 /// A frame and its buffer.
 #[derive(Clone, Copy)]
-pub struct Item {
+pub struct HandedFrame {
     pub frame: wl_frame,
     pub buf: Buf,
     /// The receiver on that core. For a frame to be sent: the app. For a frame to be handled: the
@@ -20,11 +20,11 @@ pub struct Item {
 }
 
 // SAFETY: a buffer belongs to the core that has taken its item out of the ring.
-unsafe impl Send for Item {}
+unsafe impl Send for HandedFrame {}
 
 /// The common parts of the frames behind it.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
-struct Label {
+struct CommonParts {
     time: u64,
     of: u32,
     port: u16,
@@ -32,32 +32,32 @@ struct Label {
 }
 
 #[derive(Clone, Copy)]
-enum Entry {
-    Label(Label),
+enum HandoverEntry {
+    Label(CommonParts),
     Frame { p: *mut u8, n: u32, wire: u32, head: u32, tail: u32, buf: Buf },
 }
 
-const _: () = assert!(size_of::<Entry>() == 32);
+const _: () = assert!(size_of::<HandoverEntry>() == 32);
 
 // SAFETY: a buffer belongs to the core that has taken its frame out of the ring.
-unsafe impl Send for Entry {}
+unsafe impl Send for HandoverEntry {}
 
 /// The end of the core that hands frames over.
 pub struct Giver {
-    ring: Producer<Entry>,
-    label: Option<Label>,
+    ring: Producer<HandoverEntry>,
+    label: Option<CommonParts>,
 }
 
 /// The end of the core that takes them over.
 pub struct Taker {
-    ring: Consumer<Entry>,
-    label: Label,
+    ring: Consumer<HandoverEntry>,
+    label: CommonParts,
 }
 
 /// A ring for at least `size` frames, or half as many if they have nothing in common.
 pub fn ring(size: usize) -> (Giver, Taker) {
     let (put, take) = spsc::ring(size);
-    (Giver { ring: put, label: None }, Taker { ring: take, label: Label::default() })
+    (Giver { ring: put, label: None }, Taker { ring: take, label: CommonParts::default() })
 }
 
 impl Giver {
@@ -77,16 +77,16 @@ impl Giver {
     pub fn put(&mut self, frame: &wl_frame, buf: Buf, of: u32) -> bool {
         debug_assert_eq!(frame.out, WL_GONE, "nobody has handled it");
         let wl_frame { p, n, wire, time, port, instance, head, tail, .. } = *frame;
-        let label = Label { time, of, port, instance };
+        let label = CommonParts { time, of, port, instance };
         if self.label != Some(label) && !self.tell(label) {
             return false;
         }
-        self.ring.put(Entry::Frame { p, n, wire, head, tail, buf })
+        self.ring.put(HandoverEntry::Frame { p, n, wire, head, tail, buf })
     }
 
     /// Puts a label in, if the frame behind it has room, too.
-    fn tell(&mut self, label: Label) -> bool {
-        let told = self.ring.room(2) >= 2 && self.ring.put(Entry::Label(label));
+    fn tell(&mut self, label: CommonParts) -> bool {
+        let told = self.ring.room(2) >= 2 && self.ring.put(HandoverEntry::Label(label));
         if told {
             self.label = Some(label);
         }
@@ -102,14 +102,14 @@ impl Giver {
 
 impl Taker {
     #[inline]
-    pub fn next(&mut self) -> Option<Item> {
+    pub fn next(&mut self) -> Option<HandedFrame> {
         loop {
             match self.ring.pop()? {
-                Entry::Label(label) => self.label = label,
-                Entry::Frame { p, n, wire, head, tail, buf } => {
-                    let Label { time, of, port, instance } = self.label;
+                HandoverEntry::Label(label) => self.label = label,
+                HandoverEntry::Frame { p, n, wire, head, tail, buf } => {
+                    let CommonParts { time, of, port, instance } = self.label;
                     let frame = wl_frame { p, n, wire, time, out: WL_GONE, port, instance, head, tail };
-                    return Some(Item { frame, buf, of });
+                    return Some(HandedFrame { frame, buf, of });
                 }
             }
         }

@@ -19,6 +19,8 @@ pub struct Hooked {
     pub gives: Gives,
     /// The program runs behind the driver, so frames are copied.
     pub copied: bool,
+    /// By which parts of frames come, from all instances of the port. The first one reads it.
+    pub ring: Option<super::hook_ring::RingSource>,
 }
 
 /// How the process learns where a frame was sent that the program gives to it, and what goes along.
@@ -37,7 +39,7 @@ pub enum Gives {
 }
 
 /// The note of a frame for the handler of its own port.
-const OWN: u16 = u16::MAX;
+pub const OWN: u16 = u16::MAX;
 /// Bytes of a note: a number in the order of this machine.
 const NOTE: usize = 8;
 /// Frames of fewer bytes are not cut: `WL_LONG` of `support/bpf.h`.

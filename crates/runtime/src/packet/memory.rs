@@ -1,7 +1,7 @@
 //! Frames in memory. Preloaded frames are replayed without a system call. Sent frames are counted
 //! or kept. For benches and tests.
 
-use super::batch::{bytes, prefetch, prefetch_far, Batch, NONE};
+use super::batch::{bytes, prefetch_far, Batch, BATCH, NONE};
 use super::pcap::Reader;
 use super::pool::{Pool, COLOURED_MAX};
 use super::port::{FramePort, Label, Sent};
@@ -15,6 +15,9 @@ use std::time::Instant;
 /// Frames this far ahead of the one at hand are prefetched: some batches, because naming or copying
 /// the frames of one batch takes no time.
 const AHEAD: usize = 256;
+/// More bytes of frames than most last-level caches hold. Their lines come from memory at a fixed
+/// rate, and a processor waits for few of them at a time. So their prefetches go in short bursts.
+const CACHED_MAX: usize = 64 << 20;
 /// So many copies are lent at once: few enough to stay in the nearest cache.
 const LENT: usize = 128;
 /// Frames up to this length are lent.
@@ -136,34 +139,36 @@ impl Frames {
 
 /// Where sent frames go: counted, and kept if asked for.
 #[derive(Default)]
-pub struct Sink {
+pub struct FrameSink {
     pub keep: bool,
     /// (core, time, bytes).
     pub frames: Mutex<Vec<(usize, u64, Vec<u8>)>>,
 }
 
 /// A port on such frames.
-pub struct Memory {
+pub struct MemoryPort {
     frames: Frames,
     /// Where each frame begins, and where the last one ends. Then where the first [`AHEAD`] of the
     /// next round begin.
     starts: Vec<u32>,
     /// The longest of them.
     longest: usize,
+    /// Frames in a batch at most.
+    batch: usize,
     /// Copies of the frames at hand, with room around each ([`FramePort::lends`]); none before the
     /// first are asked for.
     lent: Vec<CacheLine>,
     at: usize,
     capture: bool,
-    sink: Option<Arc<Sink>>,
+    sink: Option<Arc<FrameSink>>,
     core: usize,
     /// The number of finished rounds, and the start of the measured ones.
     done: u64,
     began: Option<(u64, u64, Instant)>,
 }
 
-impl Memory {
-    pub fn new(frames: Frames, sink: Option<Arc<Sink>>, core: usize) -> Memory {
+impl MemoryPort {
+    pub fn new(frames: Frames, sink: Option<Arc<FrameSink>>, core: usize) -> MemoryPort {
         let rounds = if frames.index.is_empty() { 0 } else { frames.rounds };
         let mut frames = frames;
         if frames.data.len() > 1 << 20 {
@@ -173,13 +178,15 @@ impl Memory {
         let end = frames.data.len() as u32;
         let begins = || frames.index.iter().map(|f| f.0);
         let starts = begins().chain([end]).chain(begins().cycle().take(AHEAD)).collect();
+        let batch = if frames.data.len() > CACHED_MAX { BATCH } else { usize::MAX };
         let longest = frames.index.iter().map(|f| f.1 as usize).max().unwrap_or(0);
         // Whole lines are copied.
         frames.data.resize(frames.data.len() + LINE, 0);
-        Memory {
+        MemoryPort {
             frames: Frames { rounds, ..frames },
             starts,
             longest,
+            batch,
             lent: Vec::new(),
             at: 0,
             capture,
@@ -255,12 +262,11 @@ fn change_port(f: &mut wl_frame, by: u8) {
     }
 }
 
-/// Prefetches the first line of a frame some batches later, and that of the frame at hand. Called
-/// between other work, since the processor drops most of many prefetches in a row.
+/// Prefetches the first line of a frame some batches later. Called between other work, since the
+/// processor drops most of many prefetches in a row.
 #[inline(always)]
-fn fetch(data: *const u8, later: u32, now: u32) {
+fn fetch(data: *const u8, later: u32) {
     prefetch_far(data.wrapping_add(later as usize));
-    prefetch(data.wrapping_add(now as usize));
 }
 
 /// Describes consecutive frames: address, length, time and origin, and that they are not sent.
@@ -282,7 +288,7 @@ unsafe fn place(frames: &mut [wl_frame], data: *mut u8, starts: &[u32], label: L
 /// `data` has as many bytes as `starts` says.
 unsafe fn place_each(frames: &mut [wl_frame], data: *mut u8, starts: &[u32], label: Label) {
     for ((f, s), later) in frames.iter_mut().zip(starts.windows(2)).zip(&starts[AHEAD..]) {
-        fetch(data, *later, s[0]);
+        fetch(data, *later);
         // SAFETY: by contract.
         f.p = unsafe { data.add(s[0] as usize) };
         (f.n, f.wire, f.time) = (s[1] - s[0], s[1] - s[0], label.wall);
@@ -315,7 +321,7 @@ fn place_whole(frames: &mut [wl_frame], data: *mut u8, starts: &[u32], label: La
         (_mm256_set1_epi64x(data as i64), _mm256_set_epi64x(came_from(label) as i64, label.wall as i64, 0, 0));
     for (k, f) in frames.chunks_exact_mut(4).enumerate() {
         let (s, later) = (&starts[4 * k..4 * k + 5], &starts[4 * k + AHEAD..][..4]);
-        (0..4).for_each(|i| fetch(data, later[i], s[i]));
+        later.iter().for_each(|l| fetch(data, *l));
         // SAFETY: five numbers are loaded; of each frame the first 32 bytes are stored.
         unsafe {
             let (begin, end) = (_mm_loadu_si128(s.as_ptr().cast()), _mm_loadu_si128(s.as_ptr().add(1).cast()));
@@ -377,7 +383,7 @@ unsafe fn copy_lines(from: *const u8, to: *mut CacheLine, n: usize) {
     }
 }
 
-impl Memory {
+impl MemoryPort {
     /// Lines of a copy: its rooms, and so many that copies begin in all sets of a cache.
     fn lent_lines(&self) -> usize {
         (WL_HEADROOM as usize / LINE + self.longest.div_ceil(LINE) + WL_TAILROOM as usize / LINE) | 1
@@ -445,7 +451,7 @@ unsafe fn copy_each(frames: &mut [wl_frame], starts: &[u32], data: *const u8, le
     let fresh = wl_frame { head: WL_HEADROOM, ..absent(label) };
     for ((f, s), later) in frames.iter_mut().zip(starts.windows(2)).zip(&starts[AHEAD..]).take(LENT) {
         let n = s[1] - s[0];
-        prefetch_far(data.wrapping_add(*later as usize));
+        fetch(data, *later);
         // SAFETY: by contract.
         let p = unsafe {
             let (from, to) = (data.add(s[0] as usize), copy.add(HEAD));
@@ -457,7 +463,7 @@ unsafe fn copy_each(frames: &mut [wl_frame], starts: &[u32], data: *const u8, le
     }
 }
 
-impl FramePort for Memory {
+impl FramePort for MemoryPort {
     fn ready(&self) -> bool {
         self.frames.in_place
     }
@@ -467,6 +473,7 @@ impl FramePort for Memory {
     }
 
     fn receive_ready(&mut self, into: &mut Batch, most: usize, until: u64, label: Label) -> u64 {
+        let most = most.min(self.batch);
         let n = self.next_frames(if self.frames.in_place { most } else { most.min(LENT) }, until);
         if n == 0 {
             into.clear();
@@ -507,7 +514,7 @@ impl FramePort for Memory {
         let (first, change) = (into.len(), self.change());
         let starts = &self.starts[self.at..self.at + n + AHEAD];
         let each = starts.windows(2).zip(&starts[AHEAD..]).map(|(s, later)| {
-            prefetch_far(self.frames.data.as_ptr().wrapping_add(*later as usize));
+            fetch(self.frames.data.as_ptr(), *later);
             &self.frames.data[s[0] as usize..s[1] as usize]
         });
         if self.longest <= COLOURED_MAX {
@@ -567,7 +574,7 @@ mod tests {
                 (0..100u8).map(|i| vec![i; if i % 10 == 3 { largest } else { 14 + usize::from(i) }]).collect();
             let mut frames = Frames::new(2);
             list.iter().enumerate().for_each(|(i, f)| frames.push(f, 1000 + i as u64));
-            let (mut port, mut pool) = (Memory::new(frames, None, 0), Pool::all(1, 7).unwrap().remove(0));
+            let (mut port, mut pool) = (MemoryPort::new(frames, None, 0), Pool::all(1, 7).unwrap().remove(0));
             let (mut batch, mut at) = (Batch::default(), 0);
             while !port.ended() {
                 port.receive(&mut pool, &mut batch, u64::MAX).unwrap();
@@ -639,7 +646,7 @@ mod tests {
         let mut frames = Frames::new(3);
         frames.in_place = true;
         list.iter().for_each(|f| frames.push(f, 0));
-        let mut port = Memory::new(frames, None, 0);
+        let mut port = MemoryPort::new(frames, None, 0);
         let (mut batch, mut at) = (Batch::absent(), 0);
         for most in [1, 4, 6, 7, 3, 8, 256, 5] {
             let got =
@@ -669,7 +676,7 @@ mod tests {
             (0..=255u8).map(|i| [vec![i; 12], vec![8, 0, 0x45], vec![i; 5 + usize::from(i) * 7]].concat()).collect();
         let mut frames = Frames { many: 4, ..Frames::new(5) };
         list.iter().for_each(|f| frames.push(f, 0));
-        let mut port = Memory::new(frames, None, 0);
+        let mut port = MemoryPort::new(frames, None, 0);
         assert!(port.lends() && !port.ready());
         let (mut batch, mut at) = (Batch::lent(), 0);
         while !port.ended() {
@@ -695,6 +702,6 @@ mod tests {
         assert_eq!(at, 5 * list.len());
         let mut long = Frames::new(1);
         long.push(&[0; LENT_MAX + 1], 0);
-        assert!(!Memory::new(long, None, 0).lends());
+        assert!(!MemoryPort::new(long, None, 0).lends());
     }
 }

@@ -1,8 +1,8 @@
 //! Divides the command line among several apps. In: the options, their ports and tables with or
 //! without the app's name before them. Out: options for each app.
 
-use super::memory::{Frames, Sink};
-use super::nic::{Joint, Link, Role, Side};
+use super::memory::{FrameSink, Frames};
+use super::nic::{Joint, Link, ProcessSide, Role};
 use crate::error::Error;
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -35,12 +35,12 @@ pub struct Options {
     pub link: Link,
     pub nic_cpus: Vec<usize>,
     /// The frames behind `memory:NAME`.
-    pub memory: HashMap<String, (Frames, Option<Arc<Sink>>)>,
+    pub memory: HashMap<String, (Frames, Option<Arc<FrameSink>>)>,
 }
 
 impl Options {
-    pub fn side(&self) -> Side {
-        self.joint.as_ref().map_or(Side::All, |j| j.side)
+    pub fn side(&self) -> ProcessSide {
+        self.joint.as_ref().map_or(ProcessSide::All, |j| j.side)
     }
 }
 

@@ -9,21 +9,22 @@
 
 use super::afpacket::AfPacket;
 use super::afxdp::{self, AfXdp};
-use super::core::{fan, Fans, Input, Member, PortEndpoint, Route};
+use super::core::{fan, Fans, Member, PortEndpoint, PortInput, Route};
 use super::core_mesh::{core_of, flow_hash};
 use super::crossing::{self, Crossings};
+use super::hook_ring::HookRing;
 use super::hooked::Hooked;
 use super::loop_port::Loop;
-use super::memory::{Frames, Memory};
-use super::nic::{Carried, LinkIn, LinkOut, LinkRing, Side};
+use super::memory::{Frames, MemoryPort};
+use super::nic::{Carried, LinkIn, LinkOut, LinkRing, ProcessSide};
 use super::null_port::Null;
 use super::options::{of_each, Options};
-use super::pcap::{self, Link, Reader, Style, Writer};
+use super::pcap::{self, LinkType, Reader, Style, Writer};
 use super::pool::{Pool, Region};
 use super::port::FramePort;
 use super::port_targets::{
-    depth, files_apart, frame_handler, is_outside, list, port_targets, write_what_is_missing, Engine, PortTargets,
-    Target,
+    depth, files_apart, frame_handler, is_outside, list, port_targets, write_what_is_missing, Carrier, PortTarget,
+    PortTargets,
 };
 use super::queue::Queue;
 use super::shared_ports::{Common, Opened, SendsBy, Tap};
@@ -42,7 +43,7 @@ use wireloom_ir::passes::affinity_groups::Bound;
 #[derive(Default)]
 pub struct CorePlan {
     pub ends: Vec<PortEndpoint>,
-    pub inputs: Vec<Input>,
+    pub inputs: Vec<PortInput>,
     pub routes: Vec<Vec<Route>>,
     pub crossings: Crossings,
 }
@@ -76,11 +77,11 @@ pub fn open(apps: &[Arc<App>], options: &[Options], cores: usize) -> Result<Plan
     files_apart(apps, options, &all)?;
     let named = || all.iter().flatten().flat_map(|p| &p.main);
     let nics: HashSet<&str> =
-        named().filter(|t| matches!(t.engine, Engine::Nic | Engine::AfXdp)).map(|t| t.name.as_str()).collect();
+        named().filter(|t| matches!(t.engine, Carrier::Nic | Carrier::AfXdp)).map(|t| t.name.as_str()).collect();
     let queues: usize = nics.into_iter().map(afxdp::queues).sum();
     // As many again as can wait in the programs' queues.
     let waiting: usize =
-        named().filter(|t| matches!(t.engine, Engine::Queue | Engine::Crossing)).map(|t| depth(&t.name)).sum();
+        named().filter(|t| matches!(t.engine, Carrier::Queue | Carrier::Crossing)).map(|t| depth(&t.name)).sum();
     let small = desc::FRAME_BUFFERS as usize * cores + waiting + (queues * afxdp::BUFFERS).div_ceil(cores);
     let several = apps.len() > 1;
     let pools = if several && cores > 1 { Pool::all_shared(cores, small) } else { Pool::all(cores, small) };
@@ -111,16 +112,16 @@ pub fn open(apps: &[Arc<App>], options: &[Options], cores: usize) -> Result<Plan
 }
 
 /// Whether frames come from there, from outside of the program.
-fn is_read(engine: Engine) -> bool {
-    !matches!(engine, Engine::Null | Engine::Loop | Engine::Queue | Engine::Crossing)
+fn is_read(engine: Carrier) -> bool {
+    !matches!(engine, Carrier::Null | Carrier::Loop | Carrier::Queue | Carrier::Crossing)
 }
 
 /// The queues of an app that lead to another process.
 pub fn ways(app: &App) -> Vec<LinkRing> {
     let (desc, mut all) = (&app.desc, Vec::new());
-    let nic = |core: usize| Side::Nic.cores(desc)[core];
+    let nic = |core: usize| ProcessSide::Nic.cores(desc)[core];
     for port in 0..desc.ports.len() {
-        for p in crossing::Plan::of(app, port).unwrap_or_default() {
+        for p in crossing::QueueInstance::of(app, port).unwrap_or_default() {
             let Some(to) = home_of(desc, &p) else { continue };
             let from = desc.ports[port].senders.iter().flat_map(|s| cores_of(desc, *s));
             let from: BTreeSet<usize> = from.filter(|f| nic(*f) != nic(to)).collect();
@@ -138,7 +139,7 @@ fn cores_of(desc: &Desc, segment: u32) -> impl Iterator<Item = usize> + Clone {
 }
 
 /// The core that handles an instance of a queue.
-fn home_of(desc: &Desc, p: &crossing::Plan) -> Option<usize> {
+fn home_of(desc: &Desc, p: &crossing::QueueInstance) -> Option<usize> {
     let homes = cores_of(desc, desc.handlers[p.handler as usize].segment?);
     homes.clone().nth(p.instance % homes.count().max(1))
 }
@@ -159,7 +160,7 @@ pub fn bound(apps: &[AppSettings], options: &Options) -> Result<Bound, Error> {
                 port_targets(desc, &settings, p, options).map_err(|e| Error::Param(format!("port `{name}`: {e}")))?;
             Ok((
                 name.clone(),
-                targets.main.iter().filter(|t| t.engine != Engine::Null).map(Target::to_string).collect(),
+                targets.main.iter().filter(|t| t.engine != Carrier::Null).map(PortTarget::to_string).collect(),
             ))
         });
         bound.collect()
@@ -189,7 +190,7 @@ fn open_app(
     let mac = ports
         .iter()
         .flat_map(|p| &p.main)
-        .find(|t| matches!(t.engine, Engine::Nic | Engine::AfXdp | Engine::AfPacket))
+        .find(|t| matches!(t.engine, Carrier::Nic | Carrier::AfXdp | Carrier::AfPacket))
         .and_then(|t| mac_of(&t.name));
     let new = |_| CorePlan {
         routes: ports.iter().map(|p| vec![Route::Nowhere; p.main.len()]).collect(),
@@ -222,12 +223,13 @@ fn open_app(
             (0..port.main.len()).try_for_each(|i| o.at(p, i, |o| o.look(at(p, i, port), &port.main[i])))?;
             continue;
         }
-        for (i, t) in port.main.iter().enumerate().filter(|(_, t)| port.handler.is_some() && t.engine == Engine::Pcap) {
+        for (i, t) in port.main.iter().enumerate().filter(|(_, t)| port.handler.is_some() && t.engine == Carrier::Pcap)
+        {
             o.at(p, i, |o| o.once(at(p, i, port), t, |o, at| o.read_capture(at, t)))?;
         }
     }
-    if o.first.is_none() && ports.iter().flat_map(|p| &p.main).any(|t| t.engine == Engine::Tun) {
-        o.style.link = Link::Ip;
+    if o.first.is_none() && ports.iter().flat_map(|p| &p.main).any(|t| t.engine == Carrier::Tun) {
+        o.style.link = LinkType::Ip;
     }
     let here = |p: usize| app.desc.ports[p].kind.is_inside() || options.side().has_port(&app.desc, p);
     // Captures are written over last, when nothing else is in the way.
@@ -235,7 +237,8 @@ fn open_app(
         for (p, port) in ports.iter().enumerate().filter(|(p, _)| here(*p)) {
             let out = PortTargets { handler: None, ..port.clone() };
             // Ports that are read are open; their frames go to the targets of `--out`.
-            let main = port.main.iter().enumerate().filter(|(_, t)| t.engine != Engine::Pcap || port.handler.is_none());
+            let main =
+                port.main.iter().enumerate().filter(|(_, t)| t.engine != Carrier::Pcap || port.handler.is_none());
             for (i, t) in main.filter(|(_, t)| (port.writes(t) && port.out.is_empty()) == over) {
                 o.at(p, i, |o| o.once(at(p, i, port), t, |o, at| o.open(at, t)))?;
             }
@@ -245,7 +248,7 @@ fn open_app(
         }
     }
     let deaf =
-        |p: &PortTargets| p.handler.is_some() && p.out.is_empty() && p.main.iter().all(|t| t.engine == Engine::Pcap);
+        |p: &PortTargets| p.handler.is_some() && p.out.is_empty() && p.main.iter().all(|t| t.engine == Carrier::Pcap);
     let deaf = ports
         .iter()
         .enumerate()
@@ -267,19 +270,19 @@ fn open_app(
 /// The ports that several apps share.
 struct SharedInputs {
     /// The bindings that any app reads.
-    read: HashSet<Target>,
-    opened: Vec<(Target, Opened)>,
+    read: HashSet<PortTarget>,
+    opened: Vec<(PortTarget, Opened)>,
 }
 
 /// Makes the first app of each core read the shared ports.
-fn read_by_the_first(opened: Vec<(Target, Opened)>, first: &mut AppPlan, apps: &[Arc<App>]) -> Fans {
+fn read_by_the_first(opened: Vec<(PortTarget, Opened)>, first: &mut AppPlan, apps: &[Arc<App>]) -> Fans {
     let mut fans = Vec::new();
     for (_, o) in opened.into_iter().filter(|(_, o)| !o.readers.is_empty()) {
         let hashes = |app: usize| apps[app].program.packets().is_some_and(|p| p.steer.is_some());
         for (core, _, port) in o.ends {
             let plan = &mut first.cores[core];
             plan.ends.push(PortEndpoint::new(Box::new(Tap::reader(port)), 0));
-            plan.inputs.push(Input::fanned(plan.ends.len() - 1, fans.len()));
+            plan.inputs.push(PortInput::fanned(plan.ends.len() - 1, fans.len()));
         }
         fans.push(fan(o.readers, &|app| apps[app].desc.cluster, &hashes));
     }
@@ -331,14 +334,14 @@ impl Opening<'_> {
     }
 
     /// Opens a port that is not open yet. Of several apps, the others get ends of the same port.
-    fn once(&mut self, at: PortInstance, t: &Target, open: impl FnOnce(&mut Self, PortInstance) -> Done) -> Done {
+    fn once(&mut self, at: PortInstance, t: &PortTarget, open: impl FnOnce(&mut Self, PortInstance) -> Done) -> Done {
         let PortInstance { port: p, instance: i, targets: port } = at;
         let reads = port.handler.is_some();
         let common = match t.engine {
-            Engine::Nic | Engine::AfPacket | Engine::AfXdp | Engine::Tun | Engine::Tap | Engine::Kernel => true,
+            Carrier::Nic | Carrier::AfPacket | Carrier::AfXdp | Carrier::Tun | Carrier::Tap | Carrier::Kernel => true,
             // To write them is another thing than to read them.
-            Engine::Udp | Engine::Memory | Engine::Pcap => reads,
-            Engine::Null | Engine::Loop | Engine::Queue | Engine::Crossing => false,
+            Carrier::Udp | Carrier::Memory | Carrier::Pcap => reads,
+            Carrier::Null | Carrier::Loop | Carrier::Queue | Carrier::Crossing => false,
         };
         let Some(shared) = self.shared.as_ref().filter(|_| common) else { return open(self, at) };
         let (found, read) = (shared.opened.iter().position(|o| o.0 == *t), shared.read.contains(t));
@@ -407,13 +410,13 @@ impl Opening<'_> {
     }
 
     /// A port of the other process: when its frames begin, and how they are written.
-    fn look(&mut self, at: PortInstance, t: &Target) -> Done {
+    fn look(&mut self, at: PortInstance, t: &PortTarget) -> Done {
         match t.engine {
-            Engine::Pcap if at.targets.handler.is_some() => {
+            Carrier::Pcap if at.targets.handler.is_some() => {
                 let mut reader = Reader::open(Path::new(&t.name))?;
                 self.begins(reader.peek().map(|n| n.time), Some(reader.style()));
             }
-            Engine::Memory if at.targets.handler.is_some() => {
+            Carrier::Memory if at.targets.handler.is_some() => {
                 let first = preload(&t.name)?.index.iter().map(|f| f.2).min().filter(|t| *t != 0);
                 self.begins(first, None);
             }
@@ -422,14 +425,14 @@ impl Opening<'_> {
         Ok(())
     }
 
-    fn read_capture(&mut self, at: PortInstance, t: &Target) -> Done {
+    fn read_capture(&mut self, at: PortInstance, t: &PortTarget) -> Done {
         let mut reader = Reader::open(Path::new(&t.name))?;
         let begins = at.targets.handler.map_or(Begins::Any, |h| self.app.desc.handlers[h as usize].begins);
         let (found, expected) = match (reader.style().link, begins) {
-            (Link::Ip, Begins::Ethernet) => {
+            (LinkType::Ip, Begins::Ethernet) => {
                 ("IP", "Ethernet (`as IpPacket` behind a port takes frames that begin with IP)")
             }
-            (Link::Ethernet, Begins::Ip) => {
+            (LinkType::Ethernet, Begins::Ip) => {
                 ("Ethernet", "IP (`as Packet` behind a port takes frames that begin with Ethernet)")
             }
             _ => ("", ""),
@@ -440,7 +443,7 @@ impl Opening<'_> {
         self.begins(reader.peek().map(|n| n.time), Some(reader.style()));
         reader.live();
         let core = self.home(at.port).unwrap_or(0);
-        self.input(core, at, Box::new(pcap::Input(reader)), false);
+        self.input(core, at, Box::new(pcap::CaptureInput(reader)), false);
         Ok(())
     }
 
@@ -470,7 +473,7 @@ impl Opening<'_> {
     /// A core, or, if the other process has it, the first one of this process.
     fn local(&self, core: usize) -> usize {
         let here = match self.options.side() {
-            Side::All => return core,
+            ProcessSide::All => return core,
             side => side.cores(&self.app.desc),
         };
         if here.get(core) == Some(&true) {
@@ -495,7 +498,7 @@ impl Opening<'_> {
             plan.ends.push(PortEndpoint::new(end, p));
             let home = home.unwrap_or(core);
             if let Some(handler) = port.handler.filter(|_| home == core) {
-                plan.inputs.push(Input::new(at, p as u16, i as u16, handler, steered));
+                plan.inputs.push(PortInput::new(at, p as u16, i as u16, handler, steered));
             }
             return at;
         };
@@ -528,52 +531,52 @@ impl Opening<'_> {
         Ok(())
     }
 
-    fn open(&mut self, at: PortInstance, t: &Target) -> Done {
+    fn open(&mut self, at: PortInstance, t: &PortTarget) -> Done {
         let PortInstance { port: p, instance: i, targets: port } = at;
         let (name, cores) = (t.name.as_str(), self.plans.len());
         let core = i % cores;
         match t.engine {
-            Engine::Pcap => {
+            Carrier::Pcap => {
                 let writer = Writer::create(Path::new(name), self.style)?;
                 self.writes = true;
                 self.alone(0, at, Box::new(pcap::Output(writer)));
                 Ok(())
             }
-            Engine::Queue => {
+            Carrier::Queue => {
                 let targets = PortTargets { handler: None, ..port.clone() };
                 let at = PortInstance { targets: &targets, ..at };
                 self.each(at, true, |_| Ok(Box::new(Queue::new(depth(name)))))
             }
-            Engine::Crossing => {
+            Carrier::Crossing => {
                 self.open_crossing(p, i);
                 Ok(())
             }
-            Engine::Null => self.each(at, true, |_| Ok(Box::new(Null))),
-            Engine::Loop => {
+            Carrier::Null => self.each(at, true, |_| Ok(Box::new(Null))),
+            Carrier::Loop => {
                 self.each(at, true, |_| Ok(Box::<Loop>::default()))?;
                 let inputs = self.plans.iter_mut().filter_map(|plan| plan.inputs.last_mut());
                 inputs.filter(|input| usize::from(input.port) == p).for_each(|input| input.looped = true);
                 Ok(())
             }
-            Engine::Memory => self.open_memory(at, name),
-            Engine::Tun | Engine::Tap | Engine::Kernel => {
+            Carrier::Memory => self.open_memory(at, name),
+            Carrier::Tun | Carrier::Tap | Carrier::Kernel => {
                 let kind = match t.engine {
-                    Engine::Tun => Kind::Tun,
-                    Engine::Tap => Kind::Tap,
+                    Carrier::Tun => Kind::Tun,
+                    Carrier::Tap => Kind::Tap,
                     _ => Kind::Kernel,
                 };
                 let tun = Tun::open(name, kind, self.mac.filter(|_| kind == Kind::Kernel))?;
                 self.alone(core, at, Box::new(tun));
                 Ok(())
             }
-            Engine::Udp => {
+            Carrier::Udp => {
                 let udp = Udp::open(name, port.handler.is_some(), (p as u16, i as u16))?;
                 self.alone(core, at, Box::new(udp));
                 Ok(())
             }
-            Engine::AfPacket => self.open_packet(at, name),
-            Engine::AfXdp => self.open_xdp(at, name),
-            Engine::Nic => match self.open_xdp(at, name) {
+            Carrier::AfPacket => self.open_packet(at, name),
+            Carrier::AfXdp => self.open_xdp(at, name),
+            Carrier::Nic => match self.open_xdp(at, name) {
                 Err(e) if self.hook(at).is_some() => Err(e),
                 Err(e) if afxdp::exists(name) => {
                     log::warn!("{name}: no AF_XDP ({e}); using AF_PACKET");
@@ -587,7 +590,9 @@ impl Opening<'_> {
     /// A ring from each core of a segment that sends to the queue. The instances are dealt out to
     /// the cores of its handler's segment.
     fn open_crossing(&mut self, p: usize, i: usize) {
-        let Some(plan) = crossing::Plan::of(self.app, p).and_then(|plans| plans.into_iter().nth(i)) else { return };
+        let Some(plan) = crossing::QueueInstance::of(self.app, p).and_then(|plans| plans.into_iter().nth(i)) else {
+            return;
+        };
         let Some(home) = home_of(&self.app.desc, &plan) else { return };
         let senders = self.app.desc.ports[p].senders.clone();
         let mut from: BTreeSet<usize> = senders.iter().flat_map(|s| self.cores_of(*s)).collect();
@@ -598,7 +603,7 @@ impl Opening<'_> {
         for from in from {
             if let Some((joint, way)) = joint.as_ref().and_then(|j| Some((j, j.layout.way(p, i, from)?))) {
                 let carried = Carried::of(&self.app.desc, p);
-                let out = joint.layout.ways[way].to_card == (joint.side == Side::Cpu);
+                let out = joint.layout.ways[way].to_card == (joint.side == ProcessSide::Cpu);
                 if out {
                     let k = self.plans[from].crossings.join_out(
                         home,
@@ -644,7 +649,9 @@ impl Opening<'_> {
         let cores = self.plans.len();
         let region = self.region.clone();
         if let Some(hooked) = self.hook(at) {
-            return self.open_hooked(at, AfXdp::open_hooked(name, &region, &hooked)?);
+            let ring = hooked.ring.as_ref().filter(|_| i == 0).map(HookRing::open).transpose();
+            let ring = ring.map_err(|e| format!("cannot map the ring of `{name}`: {e}"))?;
+            return self.open_hooked(at, AfXdp::open_hooked(name, &region, &hooked)?, ring);
         }
         let sockets = AfXdp::open_all(name, &region, port.handler.is_some())?;
         for (queue, socket) in sockets.into_iter().enumerate() {
@@ -691,19 +698,27 @@ impl Opening<'_> {
         let to: BTreeSet<u32> = (0..desc.ports.len()).filter(fed).filter_map(home).collect();
         let hooked = (0..desc.segments.len() as u32).find(|s| self.is_hooked(*s));
         let one = to.first().copied().filter(|s| to.len() == 1 && self.cores_of(*s).count() == 1);
+        // The hook belongs to the process of the CPU.
+        let one = one.filter(|s| !desc.segments[*s as usize].nic);
         one.or(hooked).map_or(vec![0], |s| self.cores_of(s).take(1).collect())
     }
 
-    /// Each queue goes to a core, as in `open_xdp`.
-    fn open_hooked(&mut self, at: PortInstance, sockets: Vec<AfXdp>) -> Done {
+    /// Each queue goes to a core, as in `open_xdp`. The ring goes to the first of them: in an app
+    /// with segments there is one only.
+    fn open_hooked(&mut self, at: PortInstance, sockets: Vec<AfXdp>, ring: Option<HookRing>) -> Done {
         let PortInstance { port: p, instance: i, targets: port } = at;
         let takers = self.home(p).map_or_else(|| self.takers(), |core| vec![core]);
+        if let Some(ring) = ring {
+            let plan = &mut self.plans[takers[0]];
+            plan.ends.push(PortEndpoint::new(Box::new(ring), p));
+            plan.inputs.push(PortInput::hooked(plan.ends.len() - 1, p as u16, i as u16, port.handler, true));
+        }
         for (queue, socket) in sockets.into_iter().enumerate() {
             let core = takers[queue % takers.len()];
             let (plan, alone) = (&mut self.plans[core], !self.app.desc.segments.is_empty());
             let end = plan.ends.len();
             plan.ends.push(PortEndpoint::new(Box::new(socket), p));
-            plan.inputs.push(Input::hooked(end, p as u16, i as u16, port.handler, alone));
+            plan.inputs.push(PortInput::hooked(end, p as u16, i as u16, port.handler, alone));
             let route = &mut plan.routes[p][i];
             if *route == Route::Nowhere {
                 *route = Route::Here(end);
@@ -733,12 +748,12 @@ impl Opening<'_> {
         };
         let one_queue = (frames.one_queue || self.home(p).is_some()) && port.handler.is_some();
         if one_queue {
-            self.alone(0, at, Box::new(Memory::new(frames, sink, 0)));
+            self.alone(0, at, Box::new(MemoryPort::new(frames, sink, 0)));
             return Ok(());
         }
         self.each(at, true, |core| {
             let own = if cores == 1 { frames.clone() } else { frames.filter(|f| of(f) == core) };
-            Ok(Box::new(Memory::new(own, sink.clone(), core)))
+            Ok(Box::new(MemoryPort::new(own, sink.clone(), core)))
         })
     }
 }

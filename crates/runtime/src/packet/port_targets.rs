@@ -13,7 +13,7 @@ use wireloom_ir::suggestions;
 
 /// The carrier of a port's frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Engine {
+pub enum Carrier {
     Pcap,
     Nic,
     AfPacket,
@@ -32,27 +32,27 @@ pub enum Engine {
     Crossing,
 }
 
-const ENGINES: [(&str, Engine); 10] = [
-    ("pcap", Engine::Pcap),
-    ("nic", Engine::Nic),
-    ("afpacket", Engine::AfPacket),
-    ("afxdp", Engine::AfXdp),
-    ("tun", Engine::Tun),
-    ("tap", Engine::Tap),
-    ("kernel", Engine::Kernel),
-    ("udp", Engine::Udp),
-    ("memory", Engine::Memory),
-    ("null", Engine::Null),
+const ENGINES: [(&str, Carrier); 10] = [
+    ("pcap", Carrier::Pcap),
+    ("nic", Carrier::Nic),
+    ("afpacket", Carrier::AfPacket),
+    ("afxdp", Carrier::AfXdp),
+    ("tun", Carrier::Tun),
+    ("tap", Carrier::Tap),
+    ("kernel", Carrier::Kernel),
+    ("udp", Carrier::Udp),
+    ("memory", Carrier::Memory),
+    ("null", Carrier::Null),
 ];
 
 /// One instance of a port, as asked for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Target {
-    pub engine: Engine,
+pub struct PortTarget {
+    pub engine: Carrier,
     pub name: String,
 }
 
-impl std::fmt::Display for Target {
+impl std::fmt::Display for PortTarget {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let word = ENGINES.iter().find(|e| e.1 == self.engine).map_or("", |e| e.0);
         if self.name.is_empty() {
@@ -64,14 +64,14 @@ impl std::fmt::Display for Target {
 }
 
 /// Reads `ENGINE:NAME,…`; a name without an engine has that of the one before it.
-pub fn targets(text: &str) -> Result<Vec<Target>, String> {
-    let mut out: Vec<Target> = Vec::new();
+pub fn targets(text: &str) -> Result<Vec<PortTarget>, String> {
+    let mut out: Vec<PortTarget> = Vec::new();
     for item in text.split(',').map(str::trim) {
         let (word, name) = item.split_once(':').unwrap_or((item, ""));
         let known = ENGINES.iter().find(|e| e.0 == word).map(|e| e.1);
         let target = match (known, out.last()) {
-            (Some(engine), _) => Target { engine, name: name.to_string() },
-            (None, Some(before)) => Target { engine: before.engine, name: item.to_string() },
+            (Some(engine), _) => PortTarget { engine, name: name.to_string() },
+            (None, Some(before)) => PortTarget { engine: before.engine, name: item.to_string() },
             (None, None) => {
                 let words: Vec<&str> = ENGINES.iter().map(|e| e.0).collect();
                 let hint = suggestions::lead(word, words.iter().copied());
@@ -81,7 +81,7 @@ pub fn targets(text: &str) -> Result<Vec<Target>, String> {
                 ));
             }
         };
-        let nameless = matches!(target.engine, Engine::Null | Engine::Kernel | Engine::Tun | Engine::Tap);
+        let nameless = matches!(target.engine, Carrier::Null | Carrier::Kernel | Carrier::Tun | Carrier::Tap);
         if target.name.is_empty() && !nameless {
             let engine = ENGINES.iter().find(|e| e.1 == target.engine).map_or(word, |e| e.0);
             return Err(format!("`{item}` lacks a name, as in {engine}:NAME"));
@@ -91,18 +91,18 @@ pub fn targets(text: &str) -> Result<Vec<Target>, String> {
     Ok(out)
 }
 
-fn engine_of(e: FrameEngine) -> Engine {
+fn engine_of(e: FrameEngine) -> Carrier {
     match e {
-        FrameEngine::Nic => Engine::Nic,
-        FrameEngine::Pcap => Engine::Pcap,
-        FrameEngine::Tun => Engine::Tun,
-        FrameEngine::Tap => Engine::Tap,
-        FrameEngine::Kernel => Engine::Kernel,
-        FrameEngine::Memory => Engine::Memory,
-        FrameEngine::Udp => Engine::Udp,
-        FrameEngine::Loop => Engine::Loop,
-        FrameEngine::Queue => Engine::Queue,
-        FrameEngine::Lossy | FrameEngine::Lossless => Engine::Crossing,
+        FrameEngine::Nic => Carrier::Nic,
+        FrameEngine::Pcap => Carrier::Pcap,
+        FrameEngine::Tun => Carrier::Tun,
+        FrameEngine::Tap => Carrier::Tap,
+        FrameEngine::Kernel => Carrier::Kernel,
+        FrameEngine::Memory => Carrier::Memory,
+        FrameEngine::Udp => Carrier::Udp,
+        FrameEngine::Loop => Carrier::Loop,
+        FrameEngine::Queue => Carrier::Queue,
+        FrameEngine::Lossy | FrameEngine::Lossless => Carrier::Crossing,
     }
 }
 
@@ -121,7 +121,7 @@ pub fn check_bindings(desc: &mut Desc, options: &Options) -> Result<(), Error> {
             if flag == "out" && !desc.ports[i].sent {
                 return Err(bad("the app sends nothing to this port".into()));
             }
-            let names: Vec<String> = targets(text).map_err(bad)?.iter().map(Target::to_string).collect();
+            let names: Vec<String> = targets(text).map_err(bad)?.iter().map(PortTarget::to_string).collect();
             let read = desc.handlers.iter().any(|h| h.on == HandlerOn::Frame { port: i as u32 });
             let bound = options.bind.iter().any(|b| &b.0 == port);
             if flag == "bind" || !read && !bound {
@@ -151,8 +151,8 @@ pub fn depth(name: &str) -> usize {
 }
 
 /// Targets in the form in which they were read.
-pub fn list(targets: &[Target]) -> String {
-    targets.iter().map(Target::to_string).collect::<Vec<_>>().join(",")
+pub fn list(targets: &[PortTarget]) -> String {
+    targets.iter().map(PortTarget::to_string).collect::<Vec<_>>().join(",")
 }
 
 /// The targets of a port's instances.
@@ -160,14 +160,14 @@ pub fn list(targets: &[Target]) -> String {
 pub struct PortTargets {
     /// The handler that reads the port.
     pub handler: Option<u32>,
-    pub main: Vec<Target>,
+    pub main: Vec<PortTarget>,
     /// Where the frames of a port that is read leave; empty: at its main targets.
-    pub out: Vec<Target>,
+    pub out: Vec<PortTarget>,
 }
 
 impl PortTargets {
-    pub fn writes(&self, t: &Target) -> bool {
-        self.handler.is_none() && t.engine == Engine::Pcap
+    pub fn writes(&self, t: &PortTarget) -> bool {
+        self.handler.is_none() && t.engine == Carrier::Pcap
     }
 }
 
@@ -178,7 +178,7 @@ pub fn files_apart(apps: &[Arc<App>], options: &[Options], all: &[Vec<PortTarget
         for (desc, port) in app.desc.ports.iter().zip(ports) {
             let main = port.main.iter().enumerate().map(|(i, t)| (i, t, port.writes(t)));
             let out = port.out.iter().enumerate().map(|(i, t)| (i, t, true));
-            for (i, t, writes) in main.chain(out).filter(|(_, t, _)| t.engine == Engine::Pcap) {
+            for (i, t, writes) in main.chain(out).filter(|(_, t, _)| t.engine == Carrier::Pcap) {
                 let Some(file) = File::of(Path::new(&t.name)) else { continue };
                 let name = if port.main.len() > 1 {
                     format!("port `{}[{i}]`", desc.name)
@@ -250,8 +250,8 @@ pub fn port_targets(desc: &Desc, settings: &Settings, p: usize, options: &Option
         (Some(t), _) => t,
         (None, PortKind::Frames { engine, .. }) => {
             // No name, as a parameter's default: there is no such port.
-            let declared = |name: &String| Target {
-                engine: if name.is_empty() { Engine::Null } else { engine_of(*engine) },
+            let declared = |name: &String| PortTarget {
+                engine: if name.is_empty() { Carrier::Null } else { engine_of(*engine) },
                 name: name.clone(),
             };
             settings.ports[p].names.iter().map(declared).collect()
@@ -269,9 +269,9 @@ pub fn port_targets(desc: &Desc, settings: &Settings, p: usize, options: &Option
 /// wan=pcap:out.pcap`. An empty file, as mktemp makes it, counts as missing.
 pub fn write_what_is_missing(ports: &mut [PortTargets]) {
     let there = |name: &str| std::fs::metadata(name).is_ok_and(|m| !m.is_file() || m.len() > 0);
-    let missing = |p: &PortTargets| p.main.iter().all(|t| t.engine == Engine::Pcap && !there(&t.name));
+    let missing = |p: &PortTargets| p.main.iter().all(|t| t.engine == Carrier::Pcap && !there(&t.name));
     let nothing = |p: &PortTargets| {
-        use Engine::{Crossing, Loop, Null, Queue};
+        use Carrier::{Crossing, Loop, Null, Queue};
         p.main.iter().all(|t| matches!(t.engine, Loop | Queue | Crossing | Null))
     };
     if ports.iter().any(|p| p.handler.is_some() && !missing(p) && !nothing(p)) {

@@ -52,7 +52,7 @@ mod tests {
         file[20] = 1;
         let reader = crate::packet::pcap::Reader::new(Box::new(io::Cursor::new(file))).unwrap();
         let mut frames = batch(&mut pool);
-        assert_eq!(crate::packet::pcap::Input(reader).transmit(&mut pool, &mut frames), Sent::default());
+        assert_eq!(crate::packet::pcap::CaptureInput(reader).transmit(&mut pool, &mut frames), Sent::default());
         assert_eq!(pool.free(), 6);
     }
 }

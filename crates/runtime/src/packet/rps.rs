@@ -46,7 +46,7 @@ pub enum Policy {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum RpsState {
     /// Not known yet: the batches measured so far, how many of them have changed nothing, and the
     /// ns per frame of the quickest.
     Judging { batches: u32, steady: u32, least: u64 },
@@ -59,7 +59,7 @@ enum State {
 /// The steering of the only core that receives.
 pub struct Rps {
     me: usize,
-    state: State,
+    state: RpsState,
     /// Owner of each bucket.
     owner: Vec<u8>,
     /// Buckets of the receiving core from before the decision.
@@ -76,8 +76,8 @@ impl Rps {
     /// For core `me` of so many, from two to [`CORES_MAX`].
     pub fn new(me: usize, cores: usize, policy: Policy) -> Rps {
         let state = match policy {
-            Policy::Off => State::Kept,
-            _ => State::Judging { batches: 0, steady: 0, least: u64::MAX },
+            Policy::Off => RpsState::Kept,
+            _ => RpsState::Judging { batches: 0, steady: 0, least: u64::MAX },
         };
         Rps { me, state, owner: vec![NOBODY; BUCKETS], settled: 0, due: vec![0; cores], balance: vec![0; cores] }
     }
@@ -85,17 +85,17 @@ impl Rps {
     /// All frames stay on this core.
     #[inline]
     pub fn keeps_all(&self) -> bool {
-        self.state == State::Kept
+        self.state == RpsState::Kept
     }
 
     pub fn is_judging(&self) -> bool {
-        matches!(self.state, State::Judging { .. })
+        matches!(self.state, RpsState::Judging { .. })
     }
 
     /// A batch of `frames` took so long. Returns the cost of a frame, in ns, when this batch
     /// decides it.
     pub fn took(&mut self, ns: u64, frames: usize) -> Option<u64> {
-        let State::Judging { batches, steady, least } = &mut self.state else { return None };
+        let RpsState::Judging { batches, steady, least } = &mut self.state else { return None };
         if frames < TELLING {
             return None;
         }
@@ -108,7 +108,7 @@ impl Rps {
         if cost >= WORTH && steady < STEADY && batches < BATCHES {
             return None;
         }
-        self.state = if cost < WORTH { State::Kept } else { State::Shared };
+        self.state = if cost < WORTH { RpsState::Kept } else { RpsState::Shared };
         self.deal(cost);
         Some(cost)
     }
@@ -145,7 +145,7 @@ impl Rps {
 
     #[cold]
     fn settle(&mut self, bucket: usize) -> usize {
-        let core = if self.state == State::Shared { self.next() } else { self.me };
+        let core = if self.state == RpsState::Shared { self.next() } else { self.me };
         self.settled += i64::from(self.is_judging());
         self.owner[bucket] = core as u8;
         core

@@ -7,11 +7,11 @@
 use super::batch::BATCH;
 
 pub struct Scatter {
-    cores: Vec<Places>,
+    cores: Vec<BatchPlaces>,
 }
 
 #[derive(Clone, Copy)]
-struct Places {
+struct BatchPlaces {
     count: usize,
     at: [u8; BATCH],
 }
@@ -20,7 +20,7 @@ const _: () = assert!(BATCH <= 1 + u8::MAX as usize);
 
 impl Scatter {
     pub fn new(cores: usize) -> Scatter {
-        Scatter { cores: vec![Places { count: 0, at: [0; BATCH] }; cores] }
+        Scatter { cores: vec![BatchPlaces { count: 0, at: [0; BATCH] }; cores] }
     }
 
     /// Sorts anew: `core` tells the core of each place, from 0 to `count`.

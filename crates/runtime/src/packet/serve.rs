@@ -6,9 +6,9 @@
 //! completed and tables dumped.
 
 use super::board::stage;
-use super::core::{Fan, PacketCore, Parts};
+use super::core::{CoreParts, Fan, PacketCore};
 use super::core_mesh::{Mesh, Progress};
-use super::nic::{Agent, Inherited, Joint, Role, Served, Side, Tables, Work};
+use super::nic::{Agent, Inherited, Joint, ProcessSide, Role, Served, Tables, Work};
 use super::options::{self, Options};
 use super::pool::Pool;
 use super::port_bindings::{self, AppPlan, CorePlan, Plan};
@@ -27,7 +27,7 @@ use std::time::{Duration, Instant};
 use wireloom_ir::desc::{Half, SegmentDesc};
 
 /// Packet apps whose ports are open and whose frames flow.
-pub struct Running {
+pub struct RunningPackets {
     pub(crate) cores: Cores<PacketCore>,
     each: Vec<Options>,
     plans: Vec<AppPlan>,
@@ -130,7 +130,7 @@ fn partition(mut spec: AppSpec, frames: &Options) -> Result<(Arc<App>, Option<Ar
 
 impl Prepared {
     /// Opens all ports and begins.
-    pub(crate) fn start(self, options: &ServeOptions) -> Result<Running, Error> {
+    pub(crate) fn start(self, options: &ServeOptions) -> Result<RunningPackets, Error> {
         let Prepared { apps, each, loads } = self;
         let segments = &apps[0].desc.segments;
         let (joint, side) = (each[0].joint.clone(), each[0].side());
@@ -149,7 +149,7 @@ impl Prepared {
         let mut wakers: Vec<Waker> = (0..count).map(|i| Waker(Some(shared.bell(i).clone()))).collect();
         let boxes: Vec<Arc<Mailbox>> = (0..count).map(|_| Arc::default()).collect();
         let agent = match &joint {
-            Some(j) if side == Side::Cpu => {
+            Some(j) if side == ProcessSide::Cpu => {
                 let there = Joint::nic_cores(&apps[0].desc).into_iter().map(|k| (k, boxes[k].clone())).collect();
                 let captures = plan.apps.iter().any(|a| a.capture.is_some());
                 let stop = options.stop.clone();
@@ -185,7 +185,7 @@ impl Prepared {
                 // It counts batches.
                 core.slice = 0;
             }
-            let run = Run {
+            let run = CoreThread {
                 cpu: cpus[index],
                 stop: options.stop.clone(),
                 mailbox: boxes[index].clone(),
@@ -202,11 +202,11 @@ impl Prepared {
             cores.threads.push(thread.map_err(|e| Error::Io("cannot start a thread".into(), e))?);
         }
         let count = here.iter().filter(|h| **h).count();
-        Ok(Running { cores, each, plans: plan.apps, count, progress: shared, agent })
+        Ok(RunningPackets { cores, each, plans: plan.apps, count, progress: shared, agent })
     }
 }
 
-impl Running {
+impl RunningPackets {
     /// Whether `on start` has run on all cores, those of a NIC included.
     pub(crate) fn is_started(&self) -> bool {
         self.progress.board.reached(stage::READY) == self.progress.board.cores()
@@ -265,8 +265,11 @@ impl Running {
             let (side, group) = (self.each[number].side(), &self.cores.group);
             let mine = |d: &&(String, _)| side.has_table(&app.desc, &d.0);
             let dumps: Vec<_> = self.each[number].dump.iter().filter(mine).cloned().collect();
-            let beside =
-                if side == Side::Cpu { group.counted_on(number, &Joint::nic_cores(&app.desc)) } else { Vec::new() };
+            let beside = if side == ProcessSide::Cpu {
+                group.counted_on(number, &Joint::nic_cores(&app.desc))
+            } else {
+                Vec::new()
+            };
             counted.extend(table_files::dump(app, &dumps, ended, &beside)?);
         }
         if !errors.is_empty() || early {
@@ -274,7 +277,7 @@ impl Running {
             return Err(Error::Program(text));
         }
         let link = match self.each[0].joint.as_deref() {
-            Some(j) if j.side == Side::Cpu => super::nic::summary(j),
+            Some(j) if j.side == ProcessSide::Cpu => super::nic::summary(j),
             _ => Vec::new(),
         };
         Ok((Summary { link, ..summary(apps, stats, self.cores.started.elapsed(), clean) }, counted))
@@ -338,7 +341,7 @@ fn cores_of(
             let (writes, fans, stats) = (a.writes, plan.fans.clone(), stats.clone());
             let packets = app.program.packets()?;
             let rps = (receiver == Some(index)).then(|| Rps::new(index, stats.len(), policy));
-            Some(PacketCore::new(Parts {
+            Some(PacketCore::new(CoreParts {
                 app: app.clone(),
                 number,
                 others,
@@ -403,7 +406,7 @@ fn summary(apps: &[Arc<App>], stats: &[CoreStats], elapsed: Duration, clean: boo
 }
 
 /// A core's thread.
-struct Run {
+struct CoreThread {
     cpu: Option<usize>,
     stop: Stop,
     mailbox: Arc<Mailbox>,
@@ -444,7 +447,7 @@ enum Phase {
     Ended,
 }
 
-impl Run {
+impl CoreThread {
     fn run(mut self, mut core: PacketCore) -> PacketCore {
         let _guard = EndOnPanic(self.stop.clone());
         let _closes = Closes(self.mailbox.clone());

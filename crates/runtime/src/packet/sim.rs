@@ -2,9 +2,9 @@
 //! frames that it sends.
 
 use super::batch::{bytes, Batch};
-use super::core::{Fans, Input, PacketCore, Parts, PortEndpoint, Route};
+use super::core::{CoreParts, Fans, PacketCore, PortEndpoint, PortInput, Route};
 use super::core_mesh::Mesh;
-use super::crossing::{Crossings, Plan};
+use super::crossing::{Crossings, QueueInstance};
 use super::pool::Pool;
 use super::port::{FramePort, Sent};
 use super::port_targets::{depth, frame_handler};
@@ -24,17 +24,17 @@ const ROUNDS: u32 = 10_000;
 
 /// Frames on their way in and out of an instance of a port.
 #[derive(Default)]
-struct Lines {
+struct FrameLines {
     incoming: VecDeque<(u64, Vec<u8>)>,
     sent: VecDeque<Vec<u8>>,
 }
 
-type SharedLines = Arc<Mutex<Lines>>;
+type SharedLines = Arc<Mutex<FrameLines>>;
 
 struct SimEnd(SharedLines);
 
 impl SimEnd {
-    fn lines(&self) -> std::sync::MutexGuard<'_, Lines> {
+    fn lines(&self) -> std::sync::MutexGuard<'_, FrameLines> {
         self.0.lock().unwrap_or_else(|e| e.into_inner())
     }
 }
@@ -102,7 +102,7 @@ impl PacketSim {
         let (mut ends, mut inputs, mut routes, mut lines) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let mut crossings = Crossings::default();
         for (p, port) in app.desc.ports.iter().enumerate() {
-            if let Some(plans) = Plan::of(&app, p) {
+            if let Some(plans) = QueueInstance::of(&app, p) {
                 // All segments are on this core.
                 let join = |plan| Route::Segment(Crossings::join(&mut [&mut crossings], 0, 0, plan));
                 routes.push(plans.iter().map(join).collect());
@@ -119,7 +119,7 @@ impl PacketSim {
                 };
                 here.push(Route::Here(ends.len()));
                 if let Some(handler) = frame_handler(&app.desc, p).filter(|_| !port.kind.is_queue()) {
-                    let mut input = Input::new(ends.len(), p as u16, i as u16, handler, true);
+                    let mut input = PortInput::new(ends.len(), p as u16, i as u16, handler, true);
                     input.looped = port.kind.is_loop();
                     inputs.push(input);
                 }
@@ -130,7 +130,7 @@ impl PacketSim {
             lines.push(of);
         }
         let stats = Arc::new(vec![CoreStats::for_apps(std::slice::from_ref(&app))]);
-        let mut core = PacketCore::new(Parts {
+        let mut core = PacketCore::new(CoreParts {
             app,
             number: 0,
             others: Vec::new(),

@@ -11,13 +11,13 @@ const SHOWN: usize = 32;
 
 /// On a cache line of its own: the two sides must not share one.
 #[repr(align(128))]
-struct CacheLine(AtomicUsize);
+struct PaddedIndex(AtomicUsize);
 
 struct Ring<T> {
     slots: Box<[UnsafeCell<MaybeUninit<T>>]>,
     /// Counts of all items put in and taken out; positions are these modulo the size.
-    put: CacheLine,
-    taken: CacheLine,
+    put: PaddedIndex,
+    taken: PaddedIndex,
 }
 
 // SAFETY: a slot is used by the producer until `put` has passed it, by the consumer until `taken`
@@ -40,7 +40,7 @@ pub struct Consumer<T> {
 pub fn ring<T: Copy + Send>(size: usize) -> (Producer<T>, Consumer<T>) {
     let size = size.max(2).next_power_of_two();
     let slots = (0..size).map(|_| UnsafeCell::new(MaybeUninit::uninit())).collect();
-    let ring = Arc::new(Ring { slots, put: CacheLine(AtomicUsize::new(0)), taken: CacheLine(AtomicUsize::new(0)) });
+    let ring = Arc::new(Ring { slots, put: PaddedIndex(AtomicUsize::new(0)), taken: PaddedIndex(AtomicUsize::new(0)) });
     (Producer { ring: ring.clone(), put: 0, taken: 0 }, Consumer { ring, put: 0, taken: 0 })
 }
 

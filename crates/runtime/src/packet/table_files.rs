@@ -11,7 +11,7 @@ use super::core::PacketCore;
 use super::options::Inserts;
 use crate::core::app::App;
 use crate::error::Error;
-use crate::signal::{Fault, Run};
+use crate::signal::{HandlerFault, RunHandler};
 use crate::table_io::{self, Shape, END};
 use serde_json::Value;
 use std::collections::HashSet;
@@ -57,7 +57,7 @@ impl Loads {
     }
 
     /// Inserts this core's rows. Rows of shared tables are inserted by the `first` core only.
-    pub fn apply(&self, first: bool, run: &mut Run) -> Result<(), (String, Fault)> {
+    pub fn apply(&self, first: bool, run: &mut RunHandler) -> Result<(), (String, HandlerFault)> {
         for load in self.0.iter().filter(|l| l.local || first) {
             for (row, args) in &load.calls {
                 run(load.handler, args)

@@ -156,6 +156,11 @@ pub enum StmtKind {
     Forget(Expr),
     /// `close client`
     Close(Expr),
+    /// `up = open db[i]`
+    Open {
+        place: Expr,
+        target: Expr,
+    },
     /// `log "text", e, e`
     Log(Vec<Expr>),
     /// `expect e` (tests)

@@ -394,13 +394,15 @@ pub static CODES: &[Code] = &[
         "`sharing` sends requests of all clients over the same connections. A server may keep a \
          login, a transaction or a database for a connection. Then one client would get answers \
          that belong to another client. The clause `stateless` states that every request means \
-         the same on every connection.",
+         the same on every connection. With `sharing session`, `up` and `down`, each client has \
+         connections of its own.",
         "unit M { n: u8 }\nprotocol p { request M  response M  sharing pipelined }\n"),
     code("E0626", "a connect port of a protocol that may have a session",
         "Clients share the connections of a connect port. A server may keep a login, a \
          transaction or a database for a connection. Then one client would get answers that \
          belong to another client. The clause `stateless` states that every request means the \
-         same on every connection. A connect port of another protocol is not supported yet.",
+         same on every connection. A protocol with a session says `sharing session` and has messages \
+         `up` and `down`. Then each client has connections of its own.",
         "unit M { n: u8 }\nprotocol p { request M  response M }\napp a { port s = connect tcp(127.0.0.1:81) as p }\n"),
     code("E0627", "a function name that C does not accept",
         "A function of an `extern` file has the same name in C. Keywords and macros of C cannot \
@@ -535,9 +537,13 @@ pub static CODES: &[Code] = &[
         "unit H { order big  kind: u8 }\npacket P { h: H }\napp a {\n    port w = memory(\"w\") as P, o = memory(\"o\") as P\n    segment s on cpu(0..2) { w -> o }\n}\n"),
     code("E0659", "a thing that the NIC cannot share",
         "Segments `on nic` run in a process of their own, which stands for the card. A port belongs to \
-         one of the two processes. So does a table. An app has segments on a NIC or handlers in XDP, \
-         not both.",
+         one of the two processes. So does a table. The XDP hook belongs to the process of the CPU.",
         "unit H { order big  kind: u8 }\npacket P { h: H }\napp a {\n    port w = memory(\"w\") as P, o = memory(\"o\") as P\n    queue q { depth 8 }\n    segment s on nic { on w(p) { if p.len > 9 { p -> o } else { p -> q } } }\n    segment t on cpu(0) { q -> o }\n}\n"),
+    code("E0660", "a channel of a queue",
+        "`channels [get, set]` gives a queue of packets several channels. `p -> q.get` sends to one, \
+         `on q.get(p)` and the wiring `q.get -> …` receive. All channels of a queue lead to one \
+         segment, and each of them has a handler.",
+        "unit H { order big  kind: u8 }\npacket P { h: H }\napp a {\n    port w = memory(\"w\") as P, o = memory(\"o\") as P\n    queue q { depth 8, channels [get, set] }\n    segment s on cpu(0) { w -> q }\n    segment t on cpu(1) {\n        q.get -> o\n        q.set -> o\n    }\n}\n"),
     code("E0670", "an operation that XDP does not have",
         "A handler `on xdp` is a program in the kernel, which allows less than the CPU. \
          `docs/placement.md` has the table of what runs there. Leave `on xdp` out, and the CPU runs \
@@ -565,8 +571,8 @@ pub static CODES: &[Code] = &[
          packets come. The app has no ports of connections.",
         "app a {\n    port wire = pcap(\"in.pcap\")\n    on wire(p) on xdp { p -> kernel }\n}\n"),
     code("E0675", "an unknown device",
-        "The device of a handler or a segment is `xdp`, `cpu(n)` or `nic`, that of an element's \
-         instance is `xdp`. Without a word the CPU runs it.",
+        "The device of a handler, a segment or an element's instance is `xdp`, `cpu(n)` or `nic`. \
+         Without a word the CPU runs it.",
         "app a {\n    port wire = nic(\"eth0\")\n    on wire(p) on xpd { p -> kernel }\n}\n"),
     code("E0680", "a protocol that needs a connection",
         "Over UDP each datagram is one message. A tunnel, a merge, and connections that belong to \
@@ -699,6 +705,17 @@ pub static CODES: &[Code] = &[
     code("E0715", "a key of a limiter or meter without one",
         "A limiter or meter without a key is used by `name.take(…)`.",
         "unit H { order big  src: ip4 }\npacket P { h: H }\napp a {\n    port wire = memory(\"w\") as P\n    limiter k { rate 1, burst 1 }\n    on wire(p) { if k[p.h.src].take(1) { drop p } }\n}\n"),
+    code("E0696", "a clause that does not fit a conversation",
+        "A protocol of conversations names the messages of each direction, `up` and `down`, and says \
+         `sharing session`. Its messages are not tied to each other. So clauses about requests and \
+         their answers do not apply.",
+        "unit M { n: u8 }\nprotocol p {\n    up M\n    down M\n    sharing session\n    no_reply when request.n == 1\n}\n"),
+    code("E0697", "a conversation's connection that is used as another one",
+        "Each client of a conversation has backend connections of its own. The app keeps one in a \
+         session, `session up: connection of db`, and sends on it: `m -> up`. Messages to the client \
+         go to the listening port: `m -> client`. There are no requests, so no `call` and no \
+         `reply`. An app has one listening port with a conversation, and it speaks nothing else.",
+        "unit M { n: u8 }\nprotocol p { up M  down M  sharing session }\napp a {\n    port c = listen tcp(80) as p\n    on c(m) { reply m }\n}\n"),
     code("W0901", "a decision by a value from before a call",
         "The program reads state before a call, and the value decides something after the call. \
          Another handler may have changed the state meanwhile.",

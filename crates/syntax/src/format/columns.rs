@@ -12,9 +12,9 @@ const COMMENT_SPREAD: usize = 40;
 
 /// Least and largest of the widths in a group that grows: each line is compared with these alone.
 #[derive(Clone, Copy, Default)]
-struct Extent(Option<(usize, usize)>);
+struct WidthRange(Option<(usize, usize)>);
 
-impl Extent {
+impl WidthRange {
     fn with(self, width: usize) -> (usize, usize) {
         self.0.map_or((width, width), |(low, high)| (low.min(width), high.max(width)))
     }
@@ -108,7 +108,7 @@ fn runs(lines: &[Line]) -> Vec<std::ops::Range<usize>> {
 /// Aligns the `k`th cells of neighbouring lines that have one of the same kind there.
 fn align(text: &str, parsed: &Parsed, lines: &[Line], rows: &mut [Row], run: std::ops::Range<usize>, k: usize) {
     let mut group: Vec<(usize, usize)> = Vec::new();
-    let mut extent = Extent::default();
+    let mut extent = WidthRange::default();
     let mut kind = None;
     let mut word = "";
     for i in run {
@@ -126,13 +126,13 @@ fn align(text: &str, parsed: &Parsed, lines: &[Line], rows: &mut [Row], run: std
         if cell.map(|c| c.column) != kind || starts != word || !fits {
             set(text, parsed, lines, rows, &group, k);
             group.clear();
-            extent = Extent::default();
+            extent = WidthRange::default();
         }
         word = starts;
         kind = cell.map(|c| c.column);
         if let Some(start) = start {
             group.push((i, start));
-            extent = Extent(Some(extent.with(start)));
+            extent = WidthRange(Some(extent.with(start)));
         }
     }
     set(text, parsed, lines, rows, &group, k);
@@ -202,14 +202,14 @@ fn add_comments(text: &str, parsed: &Parsed, lines: &[Line], printed: &mut [Stri
         span.and_then(|s| text.get(s.start as usize..s.end as usize)).unwrap_or("")
     };
     let mut group: Vec<(usize, usize)> = Vec::new();
-    let mut extent = Extent::default();
+    let mut extent = WidthRange::default();
     for i in 0..=lines.len() {
         let trailing = i < lines.len() && lines[i].comment.is_some() && !lines[i].tokens.is_empty();
         let width = if trailing { printed[i].chars().count() } else { 0 };
         let (low, high) = extent.with(width);
         if !trailing || lines[i].blank_before || high - low > COMMENT_SPREAD {
             let column = extent.0.map_or(0, |e| e.1) + 2;
-            extent = Extent::default();
+            extent = WidthRange::default();
             for (j, width) in group.drain(..) {
                 printed[j].push_str(&" ".repeat(column - width));
                 printed[j].push_str(comment(j));
@@ -217,7 +217,7 @@ fn add_comments(text: &str, parsed: &Parsed, lines: &[Line], printed: &mut [Stri
         }
         if trailing {
             group.push((i, width));
-            extent = Extent(Some(extent.with(width)));
+            extent = WidthRange(Some(extent.with(width)));
         } else if i < lines.len() {
             printed[i].push_str(comment(i));
         }

@@ -129,6 +129,15 @@ impl Parser<'_> {
                 let p = self.typed_member()?;
                 MemberKind::State { name: p.name, ty: p.ty, init: p.default }
             }
+            "session" if defines && self.word_at(3, "connection") && self.word_at(4, "of") => {
+                self.bump();
+                let name = self.name("a connection")?;
+                self.colon("before the type")?;
+                self.column(Column::Type);
+                self.bump();
+                self.bump();
+                MemberKind::Channel { name, port: self.name("a connecting port")? }
+            }
             "session" if defines => {
                 self.bump();
                 let p = self.typed_member()?;
@@ -151,6 +160,10 @@ impl Parser<'_> {
             "every" if !self.sign_at(1, "=") && !self.sign_at(1, "->") => MemberKind::Handler(self.timer()?),
             "signal" if defines => self.signal()?,
             "cached" if self.sign_at(1, "(") => return self.not_yet("`cached`"),
+            "link" if self.sign_at(1, "{") => {
+                let word = self.bump();
+                MemberKind::Link { word, options: self.options()? }
+            }
             "cache" if defines => MemberKind::Cache(self.cache()?),
             "export" if self.word_at(1, "segment") => self.signal()?,
             "event" | "publish" | "subscribe" | "export" if defines => {

@@ -2,13 +2,18 @@
 
 use super::recover::nearest;
 use super::{Column, Parser, P};
-use crate::ast::{Clause, ClauseKind, Expr, FlagKind, Ident, Protocol};
+use crate::ast::{Clause, ClauseKind, Expr, FlagKind, Ident, Protocol, SharingKind, Type};
 use crate::diagnostic::Diagnostic;
 use crate::token::Tok;
+
+type UnitArgs = Vec<(Option<Ident>, Expr)>;
 
 const CLAUSES: &[&str] = &[
     "request",
     "response",
+    "up",
+    "down",
+    "session",
     "order",
     "sharing",
     "stateless",
@@ -55,16 +60,27 @@ impl Parser<'_> {
                 self.ty().map(ClauseKind::Request)
             }
             "response" => self.response(),
+            "up" | "down" => {
+                let kind = if word == "up" { ClauseKind::Up } else { ClauseKind::Down };
+                let (ty, args) = self.unit_of_messages()?;
+                Ok(kind(ty, args))
+            }
+            "session" => {
+                let name = self.name("a value of each conversation")?;
+                self.colon("before the type")?;
+                self.column(Column::Type);
+                Ok(ClauseKind::Session { name, ty: self.ty()? })
+            }
             "order" => self.order(),
             "sharing" => {
                 self.column(Column::Type);
-                let pipelined = self.one_of(&["exclusive", "pipelined"])? == 1;
-                Ok(ClauseKind::Sharing { pipelined })
+                let kinds = [SharingKind::Exclusive, SharingKind::Pipelined, SharingKind::Session];
+                Ok(ClauseKind::Sharing(kinds[self.one_of(&["exclusive", "pipelined", "session"])?]))
             }
             "stateless" => Ok(ClauseKind::Stateless),
             "close" => {
-                let flag = [FlagKind::CloseRequest, FlagKind::CloseResponse][self.one_of(&["request", "response"])?];
-                self.flag(flag)
+                let side = self.one_of(&["request", "response", "up", "down"])?;
+                self.flag([FlagKind::CloseRequest, FlagKind::CloseResponse][side % 2])
             }
             "private" => {
                 let flag =
@@ -126,11 +142,17 @@ impl Parser<'_> {
     }
 
     fn response(&mut self) -> P<ClauseKind> {
+        let (ty, args) = self.unit_of_messages()?;
+        Ok(ClauseKind::Response(ty, args))
+    }
+
+    /// A unit, with arguments for its parameters.
+    fn unit_of_messages(&mut self) -> P<(Type, UnitArgs)> {
         self.column(Column::Type);
         let ty = self.ty()?;
-        let args: Vec<(Option<Ident>, Expr)> =
+        let args: UnitArgs =
             if self.at_sign("(") { self.args()?.into_iter().map(|a| (a.name, a.value)).collect() } else { Vec::new() };
-        Ok(ClauseKind::Response(ty, args))
+        Ok((ty, args))
     }
 
     fn order(&mut self) -> P<ClauseKind> {

@@ -17,12 +17,12 @@ const OUTER_WORDS: &[&str] =
 
 /// Brackets that are open.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-struct Open {
+struct OpenBrackets {
     braces: usize,
     parens: usize,
 }
 
-impl Open {
+impl OpenBrackets {
     fn count(&mut self, tok: &Tok) {
         match tok {
             Tok::Sign("{") => self.braces += 1,
@@ -140,7 +140,7 @@ impl Parser<'_> {
             }
             match self.tok() {
                 Tok::Sign("}") if open.braces == 0 => return,
-                Tok::Sign(";" | ",") if open == Open::default() && self.at > from => {
+                Tok::Sign(";" | ",") if open == OpenBrackets::default() && self.at > from => {
                     self.bump();
                     return;
                 }
@@ -157,8 +157,8 @@ impl Parser<'_> {
     }
 
     /// The brackets that the tokens since `from` leave open.
-    fn open_since(&self, from: usize) -> Open {
-        let mut open = Open::default();
+    fn open_since(&self, from: usize) -> OpenBrackets {
+        let mut open = OpenBrackets::default();
         for token in &self.lexed.tokens[from..self.at] {
             open.count(&token.tok);
         }

@@ -333,6 +333,11 @@ impl Parser<'_> {
             }
             self.bump();
         }
+        if op.is_none() && self.at_word("open") && self.word_here(1) {
+            self.bump();
+            let target = self.place()?;
+            return Ok(Ok(Stmt { span: self.since(start), kind: StmtKind::Open { place, target } }));
+        }
         let value = self.expr()?;
         Ok(Ok(Stmt { span: self.since(start), kind: StmtKind::Assign { place, op, value } }))
     }

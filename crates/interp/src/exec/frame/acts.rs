@@ -41,7 +41,13 @@ pub fn send_frame(
 }
 
 /// The frame as it is now leaves; `last`: it is moved.
-fn send(m: &Module, a: &Activation, (port, index): (PortId, u32), goes: (u32, entry::State), last: bool) -> Res<()> {
+fn send(
+    m: &Module,
+    a: &Activation,
+    (port, index): (PortId, u32),
+    goes: (u32, entry::CarriedFields),
+    last: bool,
+) -> Res<()> {
     let (mark, state) = goes;
     let (raw, n, top) = a.with_frame(|f| (f.raw.cast_const(), f.bytes.len() as u32, f.top()))?;
     if last {
@@ -61,7 +67,13 @@ fn send(m: &Module, a: &Activation, (port, index): (PortId, u32), goes: (u32, en
 }
 
 /// Gives the frame to the target of a wire. The sender does not see the target's changes.
-pub fn output(env: &Env, a: &Activation, wire: WireId, (mark, state): (Value, entry::State), last: bool) -> Res<()> {
+pub fn output(
+    env: &Env,
+    a: &Activation,
+    wire: WireId,
+    (mark, state): (Value, entry::CarriedFields),
+    last: bool,
+) -> Res<()> {
     let m = env.module;
     let (to, index) = match m.wires[wire.index()].to {
         Target::Port { port, index } => {
@@ -124,6 +136,6 @@ pub fn act(env: &Env, a: &Activation, act: &Act, locals: &mut Vec<Value>) -> Res
 }
 
 /// The values of the state that goes with a packet.
-pub fn carried(here: &Env, state: &[Carried]) -> Res<entry::State> {
+pub fn carried(here: &Env, state: &[Carried]) -> Res<entry::CarriedFields> {
     state.iter().map(|c| Ok((c.field, here.eval(&c.value)?))).collect()
 }

@@ -8,7 +8,7 @@ use wireloom_ir::*;
 use wireloom_runtime::abi::{wl_core, wl_frame};
 
 /// The fields that come or go with a packet.
-pub type State = Vec<(PacketFieldId, Value)>;
+pub type CarriedFields = Vec<(PacketFieldId, Value)>;
 
 /// The entry of a frame of the batch at hand, or (None) that of a copy.
 ///
@@ -33,7 +33,7 @@ unsafe fn slot<'a>(m: &Module, core: *const wl_core, frame: Option<*const wl_fra
 ///
 /// # Safety
 /// As for [`slot`].
-pub unsafe fn brought(m: &Module, core: *const wl_core, f: &wl_frame) -> (u32, State) {
+pub unsafe fn brought(m: &Module, core: *const wl_core, f: &wl_frame) -> (u32, CarriedFields) {
     let Some(carries) = m.carries(PortId(f.port.into())) else { return (f.n, Vec::new()) };
     // SAFETY: by contract.
     let slot = unsafe { slot(m, core, Some(f)) };
@@ -65,7 +65,7 @@ pub fn fill(
     m: &Module,
     a: &Activation,
     port: PortId,
-    state: &State,
+    state: &CarriedFields,
     (moved, n, top): (Option<*const wl_frame>, u32, u32),
 ) {
     let Some(carries) = m.carries(port) else { return };

@@ -38,7 +38,7 @@ pub struct Frame {
     /// Of one that comes from a queue.
     pub mark: u32,
     /// The state that it brings from there.
-    pub state: entry::State,
+    pub state: entry::CarriedFields,
     /// Free bytes before and behind.
     pub head: usize,
     pub tail: usize,

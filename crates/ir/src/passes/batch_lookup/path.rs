@@ -8,10 +8,10 @@ use crate::*;
 use std::collections::BTreeMap;
 
 /// The values that locals have been set to; None: it depends.
-type Known = BTreeMap<LocalId, Option<Expr>>;
+type LocalValues = BTreeMap<LocalId, Option<Expr>>;
 
 pub(super) struct PathState {
-    known: Known,
+    known: LocalValues,
     guard: Vec<Expr>,
     /// The guard says all that leads here.
     exact: bool,
@@ -26,7 +26,14 @@ pub(super) struct PathState {
 
 impl Default for PathState {
     fn default() -> Self {
-        PathState { known: Known::new(), guard: Vec::new(), exact: true, changed: false, faults: false, missed: None }
+        PathState {
+            known: LocalValues::new(),
+            guard: Vec::new(),
+            exact: true,
+            changed: false,
+            faults: false,
+            missed: None,
+        }
     }
 }
 
@@ -250,7 +257,7 @@ fn ends_by_fault(s: &Stmt) -> bool {
 /// An expression over the frame alone, locals replaced by what they were set to; None if it needs
 /// more.
 #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-pub fn over_frame(e: &Expr, known: &Known) -> Option<Expr> {
+pub fn over_frame(e: &Expr, known: &LocalValues) -> Option<Expr> {
     use ExprKind::*;
     let kind = match &*e.kind {
         Local(l) => return known.get(l)?.clone(),

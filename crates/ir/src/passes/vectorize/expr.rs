@@ -1,6 +1,6 @@
 //! Expressions over sixteen frames.
 
-use super::value::{constant, span, zero, Value};
+use super::value::{constant, span, zero, VectorForm};
 use super::Vectorizer;
 use crate::layout::int_of;
 use crate::plans::{BinaryOp, Compare, MaskRef, VectorOp};
@@ -26,13 +26,13 @@ impl<'a> Vectorizer<'a> {
             return Some(self.mask(VectorOp::When(n as u32)));
         }
         match self.expr(e)? {
-            Value::Mask(t) => Some(t),
-            Value::Const(_)
-            | Value::Number { .. }
-            | Value::Wide(_)
-            | Value::Maybe(..)
-            | Value::Record(_)
-            | Value::Unknown => None,
+            VectorForm::Mask(t) => Some(t),
+            VectorForm::Const(_)
+            | VectorForm::Number { .. }
+            | VectorForm::Wide(_)
+            | VectorForm::Maybe(..)
+            | VectorForm::Record(_)
+            | VectorForm::Unknown => None,
         }
     }
 
@@ -55,15 +55,15 @@ impl<'a> Vectorizer<'a> {
 
     /// None: it has no form for vectors.
     #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-    pub(super) fn expr(&mut self, e: &Expr) -> Option<Value> {
+    pub(super) fn expr(&mut self, e: &Expr) -> Option<VectorForm> {
         use ExprKind as E;
         let width = int_of(self.m, e.ty);
         if width.is_some_and(|w| w.1) {
             return None;
         }
         let value = match &*e.kind {
-            E::Int(v) => Value::Const(*v),
-            E::Bool(b) => Value::Mask(constant(*b)),
+            E::Int(v) => VectorForm::Const(*v),
+            E::Bool(b) => VectorForm::Mask(constant(*b)),
             E::Local(l) => self.locals.get(l.index())?.clone(),
             E::Param(_) => self.param(e, width?.0)?,
             E::FrameLen(LocalId(0)) => self.lengths(),
@@ -72,11 +72,11 @@ impl<'a> Vectorizer<'a> {
                 let [Step::Field(f)] = steps[..] else { return None };
                 let layer = self.layers().iter().position(|l| l.switch == f)? as u32;
                 let has = self.has(layer)?;
-                Value::Mask(if *n == 0 { has } else { self.not(has) })
+                VectorForm::Mask(if *n == 0 { has } else { self.not(has) })
             }
             E::Unary(UnOp::Not, a) => {
                 let t = self.condition(a)?;
-                Value::Mask(self.not(t))
+                VectorForm::Mask(self.not(t))
             }
             E::Binary(op, a, b) => self.binary(*op, a, b, width)?,
             E::Cast(a) => {
@@ -85,59 +85,59 @@ impl<'a> Vectorizer<'a> {
             }
             E::If(c, a, b) => {
                 let t = self.condition(c)?;
-                let yes = if t == MaskRef::None { Value::Unknown } else { self.expr(a)? };
-                let no = if t == MaskRef::All { Value::Unknown } else { self.unless(c, |v| v.expr(b))? };
+                let yes = if t == MaskRef::None { VectorForm::Unknown } else { self.expr(a)? };
+                let no = if t == MaskRef::All { VectorForm::Unknown } else { self.unless(c, |v| v.expr(b))? };
                 self.choose(t, yes, no)?
             }
             E::InRanges(a, r) => {
                 let v = self.expr(a)?;
-                Value::Mask(self.in_ranges(&v, r)?)
+                VectorForm::Mask(self.in_ranges(&v, r)?)
             }
-            E::Some(a) => Value::Maybe(MaskRef::All, Box::new(self.expr(a)?)),
+            E::Some(a) => VectorForm::Maybe(MaskRef::All, Box::new(self.expr(a)?)),
             E::None => zero(self.m, e.ty),
             E::IsSome(a) => match self.expr(a)? {
-                Value::Maybe(has, _) => Value::Mask(has),
-                Value::Const(_)
-                | Value::Number { .. }
-                | Value::Wide(_)
-                | Value::Mask(_)
-                | Value::Record(_)
-                | Value::Unknown => return None,
+                VectorForm::Maybe(has, _) => VectorForm::Mask(has),
+                VectorForm::Const(_)
+                | VectorForm::Number { .. }
+                | VectorForm::Wide(_)
+                | VectorForm::Mask(_)
+                | VectorForm::Record(_)
+                | VectorForm::Unknown => return None,
             },
             E::Unwrap(a) => match self.expr(a)? {
-                Value::Maybe(_, v) => *v,
-                Value::Const(_)
-                | Value::Number { .. }
-                | Value::Wide(_)
-                | Value::Mask(_)
-                | Value::Record(_)
-                | Value::Unknown => return None,
+                VectorForm::Maybe(_, v) => *v,
+                VectorForm::Const(_)
+                | VectorForm::Number { .. }
+                | VectorForm::Wide(_)
+                | VectorForm::Mask(_)
+                | VectorForm::Record(_)
+                | VectorForm::Unknown => return None,
             },
             E::Make(list) if *self.m.ty(e.ty) != Ty::Endpoint => {
-                Value::Record(list.iter().map(|e| self.expr(e)).collect::<Option<_>>()?)
+                VectorForm::Record(list.iter().map(|e| self.expr(e)).collect::<Option<_>>()?)
             }
             E::Get(a, n) => match self.expr(a)? {
-                Value::Record(list) => list.get(*n as usize)?.clone(),
-                Value::Const(_)
-                | Value::Number { .. }
-                | Value::Wide(_)
-                | Value::Mask(_)
-                | Value::Maybe(..)
-                | Value::Unknown => return None,
+                VectorForm::Record(list) => list.get(*n as usize)?.clone(),
+                VectorForm::Const(_)
+                | VectorForm::Number { .. }
+                | VectorForm::Wide(_)
+                | VectorForm::Mask(_)
+                | VectorForm::Maybe(..)
+                | VectorForm::Unknown => return None,
             },
             _ => return None,
         };
-        (value != Value::Unknown).then_some(value)
+        (value != VectorForm::Unknown).then_some(value)
     }
 
-    fn param(&mut self, e: &Expr, bits: u8) -> Option<Value> {
+    fn param(&mut self, e: &Expr, bits: u8) -> Option<VectorForm> {
         if *self.m.ty(e.ty) == Ty::Bool {
-            return Some(Value::Mask(self.mask(VectorOp::Holds(e.clone()))));
+            return Some(VectorForm::Mask(self.mask(VectorOp::Holds(e.clone()))));
         }
         (1..=32).contains(&bits).then(|| self.number(VectorOp::Param(e.clone()), 0, u64::MAX >> (64 - u32::from(bits))))
     }
 
-    fn read(&mut self, path: &Path) -> Option<Value> {
+    fn read(&mut self, path: &Path) -> Option<VectorForm> {
         match (path.root, &path.steps[..]) {
             (Root::Local(LocalId(0)), [Step::Field(h), Step::Field(f)]) => {
                 let (unit, at) = self.header_of(*h)?;
@@ -152,27 +152,27 @@ impl<'a> Vectorizer<'a> {
     }
 
     #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-    fn binary(&mut self, op: BinOp, a: &Expr, b: &Expr, width: Option<(u8, bool)>) -> Option<Value> {
+    fn binary(&mut self, op: BinOp, a: &Expr, b: &Expr, width: Option<(u8, bool)>) -> Option<VectorForm> {
         match op {
             BinOp::And => {
                 let x = self.condition(a)?;
                 if x == MaskRef::None {
-                    return Some(Value::Mask(x));
+                    return Some(VectorForm::Mask(x));
                 }
                 let y = self.condition(b)?;
-                Some(Value::Mask(self.and(x, y)))
+                Some(VectorForm::Mask(self.and(x, y)))
             }
             BinOp::Or => {
                 let x = self.condition(a)?;
                 if x == MaskRef::All {
-                    return Some(Value::Mask(x));
+                    return Some(VectorForm::Mask(x));
                 }
                 let y = self.unless(a, |v| v.condition(b))?;
-                Some(Value::Mask(self.or(x, y)))
+                Some(VectorForm::Mask(self.or(x, y)))
             }
             BinOp::Eq | BinOp::Ne | BinOp::Lt | BinOp::Le | BinOp::Gt | BinOp::Ge => self.compared(op, a, b),
             BinOp::Shl | BinOp::Shr => {
-                let (x, Value::Const(by), (bits, _)) = (self.expr(a)?, self.expr(b)?, width?) else { return None };
+                let (x, VectorForm::Const(by), (bits, _)) = (self.expr(a)?, self.expr(b)?, width?) else { return None };
                 let bits = u32::from(bits.min(32));
                 let (by, most) = (u32::try_from(by).ok().filter(|by| *by < bits)?, span(&x)?.1);
                 if op != BinOp::Shl {
@@ -191,12 +191,12 @@ impl<'a> Vectorizer<'a> {
     }
 
     #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-    fn compared(&mut self, op: BinOp, a: &Expr, b: &Expr) -> Option<Value> {
+    fn compared(&mut self, op: BinOp, a: &Expr, b: &Expr) -> Option<VectorForm> {
         if int_of(self.m, a.ty).is_none_or(|t| t.1) && *self.m.ty(a.ty) != Ty::Ip {
             return None;
         }
         let (x, y) = (self.expr(a)?, self.expr(b)?);
-        Some(Value::Mask(match op {
+        Some(VectorForm::Mask(match op {
             BinOp::Eq => self.equal(&x, &y)?,
             BinOp::Ne => {
                 let same = self.equal(&x, &y)?;

@@ -1,6 +1,6 @@
 //! The headers of sixteen frames, and their fields.
 
-use super::value::Value;
+use super::value::VectorForm;
 use super::Vectorizer;
 use crate::frame::{field_size, fixed_offset};
 use crate::header_bits::{always, value};
@@ -11,7 +11,7 @@ impl<'a> Vectorizer<'a> {
     /// A field of a header that begins at a place. `checked`: its value is known to be one that the
     /// unit allows.
     #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-    pub(super) fn field(&mut self, unit: UnitId, at: u32, f: FieldId, checked: bool) -> Option<Value> {
+    pub(super) fn field(&mut self, unit: UnitId, at: u32, f: FieldId, checked: bool) -> Option<VectorForm> {
         let m = self.m;
         let field = &m.unit(unit).fields[f.index()];
         match &field.kind {
@@ -31,11 +31,11 @@ impl<'a> Vectorizer<'a> {
                 let (shift, top) = (by + u32::from(*shift), u64::MAX >> (64 - u32::from(*bits)));
                 let (least, most) = self.bounds(unit, f, top, checked);
                 if shift == 0 && *bits == 32 {
-                    return Some(Value::Number { of: word, least, most });
+                    return Some(VectorForm::Number { of: word, least, most });
                 }
                 let mask = (shift + u32::from(*bits) < 32).then_some(top as u32);
                 let op = VectorOp::Bits { of: word, shift, mask };
-                Some(Value::Number { of: NumberRef::Value(self.value(field.name.as_deref(), op)), least, most })
+                Some(VectorForm::Number { of: NumberRef::Value(self.value(field.name.as_deref(), op)), least, most })
             }
             _ => None,
         }
@@ -62,7 +62,7 @@ impl<'a> Vectorizer<'a> {
 
     /// The frames that have a header, where `end` is the end of the payload of the header before
     /// it; and the end of its own payload.
-    fn header(&mut self, s: &Stage, end: &Value) -> Option<(MaskRef, Value)> {
+    fn header(&mut self, s: &Stage, end: &VectorForm) -> Option<(MaskRef, VectorForm)> {
         let m = self.m;
         let unit = self.layers()[s.layer as usize].unit;
         let header = m.unit(unit);
@@ -70,10 +70,10 @@ impl<'a> Vectorizer<'a> {
             self.steps.push(VectorStep::Header(s.layer))
         }
         let mut is = self.same(&s.bits);
-        let there = self.compare(Compare::Le, &Value::Const(u128::from(s.at + s.least)), end)?;
+        let there = self.compare(Compare::Le, &VectorForm::Const(u128::from(s.at + s.least)), end)?;
         is = self.and(is, there);
         let left = self.less(end, s.at)?;
-        let mut size = Value::Const(u128::from(s.least));
+        let mut size = VectorForm::Const(u128::from(s.least));
         self.this = Some((unit, s.at));
         for f in header.body.clone() {
             let field = &header.fields[f.index()];
@@ -86,7 +86,7 @@ impl<'a> Vectorizer<'a> {
             match &field.kind {
                 FieldKind::Require { cond } if always(m, unit, f, cond, &s.known, |v| v == 1) => {}
                 FieldKind::Require { cond } => {
-                    let Value::Mask(t) = self.expr(cond)? else { return None };
+                    let VectorForm::Mask(t) = self.expr(cond)? else { return None };
                     is = self.and(is, t);
                 }
                 FieldKind::UInt { .. } | FieldKind::Let { .. } => {}
@@ -94,7 +94,7 @@ impl<'a> Vectorizer<'a> {
                 FieldKind::Bytes { extent: Extent::Length(e), .. } if value(m, unit, e, &s.known) == Some(0) => {}
                 FieldKind::Bytes { max, extent: Extent::Length(e), .. } => {
                     let n = self.expr(e)?;
-                    let short = self.compare(Compare::Le, &n, &Value::Const(u128::from(*max)))?;
+                    let short = self.compare(Compare::Le, &n, &VectorForm::Const(u128::from(*max)))?;
                     let longer = self.arithmetic(BinaryOp::Add, &size, &n, 32)?;
                     let fits = self.compare(Compare::Le, &longer, &left)?;
                     is = self.and(is, short);
@@ -127,14 +127,14 @@ impl<'a> Vectorizer<'a> {
             let fits = self.compare(Compare::Le, &covers, &left)?;
             is = self.and(is, enough);
             is = self.and(is, fits);
-            to = self.arithmetic(BinaryOp::Add, &covers, &Value::Const(u128::from(s.at)), 32)?;
+            to = self.arithmetic(BinaryOp::Add, &covers, &VectorForm::Const(u128::from(s.at)), 32)?;
         }
         self.this = None;
         Some((is, to))
     }
 
-    pub(super) fn lengths(&self) -> Value {
-        Value::Number { of: NumberRef::Lengths, least: u64::from(self.stack.least), most: 65535 }
+    pub(super) fn lengths(&self) -> VectorForm {
+        VectorForm::Number { of: NumberRef::Lengths, least: u64::from(self.stack.least), most: 65535 }
     }
 
     /// The frames that have this one of the last headers, one of which must be there.

@@ -27,7 +27,7 @@ use crate::plans::{
 };
 use crate::*;
 use std::collections::BTreeSet;
-use value::Value;
+use value::VectorForm;
 
 pub fn run(m: &mut Module) {
     let plans: Vec<_> = m.handlers.iter().map(|h| plan(m, h)).collect();
@@ -121,7 +121,7 @@ struct Vectorizer<'a> {
     steps: Vec<VectorStep>,
     /// The operations of the values so far: each is computed once.
     values: Vec<VectorOp>,
-    locals: Vec<Value>,
+    locals: Vec<VectorForm>,
     /// Headers that the steps of this loop have looked at.
     headers: BTreeSet<u32>,
     /// The header whose own fields are read, and where it begins.
@@ -205,8 +205,8 @@ impl<'a> Vectorizer<'a> {
         self.values.len() as u32 - 1
     }
 
-    fn number(&mut self, op: VectorOp, least: u64, most: u64) -> Value {
-        Value::Number { of: NumberRef::Value(self.value(None, op)), least, most }
+    fn number(&mut self, op: VectorOp, least: u64, most: u64) -> VectorForm {
+        VectorForm::Number { of: NumberRef::Value(self.value(None, op)), least, most }
     }
 
     fn mask(&mut self, op: VectorOp) -> MaskRef {

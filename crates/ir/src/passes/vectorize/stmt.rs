@@ -1,13 +1,13 @@
 //! Statements over sixteen frames.
 
-use super::value::{members, number, zero, Value};
+use super::value::{members, number, zero, VectorForm};
 use super::Vectorizer;
 use crate::packed_keys::packed;
 use crate::plans::{Destination, MaskRef, NumberRef, VectorOp, VectorStep};
 use crate::*;
 
 impl<'a> Vectorizer<'a> {
-    fn set(&mut self, l: LocalId, value: Value, when: MaskRef) -> Option<()> {
+    fn set(&mut self, l: LocalId, value: VectorForm, when: MaskRef) -> Option<()> {
         let old = self.locals.get(l.index())?.clone();
         self.locals[l.index()] = if when == MaskRef::Stack { value } else { self.choose(when, value, old)? };
         Some(())
@@ -61,13 +61,13 @@ impl<'a> Vectorizer<'a> {
             return None;
         }
         let step = match self.expr(e)? {
-            Value::Const(n) => VectorStep::Count(c, u64::try_from(n).ok()?, when),
-            value @ Value::Number { .. }
-            | value @ Value::Wide(_)
-            | value @ Value::Mask(_)
-            | value @ Value::Maybe(..)
-            | value @ Value::Record(_)
-            | value @ Value::Unknown => VectorStep::Sum(c, number(&value)?, when),
+            VectorForm::Const(n) => VectorStep::Count(c, u64::try_from(n).ok()?, when),
+            value @ VectorForm::Number { .. }
+            | value @ VectorForm::Wide(_)
+            | value @ VectorForm::Mask(_)
+            | value @ VectorForm::Maybe(..)
+            | value @ VectorForm::Record(_)
+            | value @ VectorForm::Unknown => VectorStep::Sum(c, number(&value)?, when),
         };
         self.steps.push(step);
         Some(())
@@ -79,7 +79,7 @@ impl<'a> Vectorizer<'a> {
         self.steps.push(VectorStep::Miss(table, when));
         let value = self.m.tables[table.index()].value;
         if lookups.exact.as_ref().is_some_and(|u| u.is(key)) {
-            return self.set(dst, Value::Maybe(MaskRef::None, Box::new(zero(self.m, value))), when);
+            return self.set(dst, VectorForm::Maybe(MaskRef::None, Box::new(zero(self.m, value))), when);
         }
         if !lookups.masked.is(key) {
             return None;
@@ -90,28 +90,28 @@ impl<'a> Vectorizer<'a> {
         let hits = self.value(None, VectorOp::Hits(found));
         self.steps.push(VectorStep::Hit(table, hits));
         let value = self.stored(table, value, entries, found);
-        self.set(dst, Value::Maybe(there, Box::new(value)), when)
+        self.set(dst, VectorForm::Maybe(there, Box::new(value)), when)
     }
 
     /// Values of entries, as far as they are small numbers.
-    fn stored(&mut self, table: TableId, ty: TyId, entries: u32, mask: MaskRef) -> Value {
+    fn stored(&mut self, table: TableId, ty: TyId, entries: u32, mask: MaskRef) -> VectorForm {
         let m = self.m;
         if layout::has_bytes(m, ty) || packed(m, ty).is_none_or(|n| n > 256) {
-            return Value::Unknown;
+            return VectorForm::Unknown;
         }
         let mut load = |member: Option<u32>, ty: TyId| {
-            let Ty::UInt(bits @ (8 | 16 | 32)) = m.ty(ty) else { return Value::Unknown };
+            let Ty::UInt(bits @ (8 | 16 | 32)) = m.ty(ty) else { return VectorForm::Unknown };
             let of = NumberRef::Value(self.value(None, VectorOp::Load { table, member, entries, mask }));
             let top = u64::MAX >> (64 - u32::from(*bits));
             match bits {
-                32 => Value::Number { of, least: 0, most: top },
+                32 => VectorForm::Number { of, least: 0, most: top },
                 _ => self.number(VectorOp::Bits { of, shift: 0, mask: Some(top as u32) }, 0, top),
             }
         };
         match m.ty(ty) {
-            Ty::Record(_) | Ty::Tuple(_) => {
-                Value::Record(members(m, ty).into_iter().enumerate().map(|(n, t)| load(Some(n as u32), t)).collect())
-            }
+            Ty::Record(_) | Ty::Tuple(_) => VectorForm::Record(
+                members(m, ty).into_iter().enumerate().map(|(n, t)| load(Some(n as u32), t)).collect(),
+            ),
             Ty::Unit
             | Ty::Bool
             | Ty::UInt(_)

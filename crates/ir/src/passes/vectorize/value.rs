@@ -6,7 +6,7 @@ use crate::*;
 
 /// The form of an expression for sixteen frames.
 #[derive(Clone, PartialEq)]
-pub(super) enum Value {
+pub(super) enum VectorForm {
     /// A number that is the same for all.
     Const(u128),
     /// A number of 32 bits, and its bounds.
@@ -16,11 +16,11 @@ pub(super) enum Value {
         most: u64,
     },
     /// An address, or a number of 128 bits: four numbers of 32 bits, the lowest first.
-    Wide(Vec<Value>),
+    Wide(Vec<VectorForm>),
     Mask(MaskRef),
     /// An option: the frames that have a value, and the value.
-    Maybe(MaskRef, Box<Value>),
-    Record(Vec<Value>),
+    Maybe(MaskRef, Box<VectorForm>),
+    Record(Vec<VectorForm>),
     /// A handler that needs it cannot be vectorized.
     Unknown,
 }
@@ -34,13 +34,13 @@ pub(super) fn constant(b: bool) -> MaskRef {
 }
 
 /// The value of a local that is not set.
-pub(super) fn zero(m: &Module, ty: TyId) -> Value {
+pub(super) fn zero(m: &Module, ty: TyId) -> VectorForm {
     match m.ty(ty) {
-        Ty::Bool => Value::Mask(MaskRef::None),
-        Ty::UInt(_) | Ty::Ip => Value::Const(0),
-        Ty::Option(t) => Value::Maybe(MaskRef::None, Box::new(zero(m, *t))),
-        Ty::Record(_) | Ty::Tuple(_) => Value::Record(members(m, ty).into_iter().map(|t| zero(m, t)).collect()),
-        Ty::Unit | Ty::Int(_) | Ty::Bytes(_) | Ty::Endpoint | Ty::List(..) | Ty::Msg(_) => Value::Unknown,
+        Ty::Bool => VectorForm::Mask(MaskRef::None),
+        Ty::UInt(_) | Ty::Ip => VectorForm::Const(0),
+        Ty::Option(t) => VectorForm::Maybe(MaskRef::None, Box::new(zero(m, *t))),
+        Ty::Record(_) | Ty::Tuple(_) => VectorForm::Record(members(m, ty).into_iter().map(|t| zero(m, t)).collect()),
+        Ty::Unit | Ty::Int(_) | Ty::Bytes(_) | Ty::Endpoint | Ty::List(..) | Ty::Msg(_) => VectorForm::Unknown,
     }
 }
 
@@ -63,30 +63,38 @@ pub(super) fn members(m: &Module, ty: TyId) -> Vec<TyId> {
 }
 
 /// The number of 32 bits `i` of a wide one.
-pub(super) fn part(v: &Value, i: usize) -> Option<Value> {
+pub(super) fn part(v: &VectorForm, i: usize) -> Option<VectorForm> {
     match v {
-        Value::Const(v) => Some(Value::Const(v >> (32 * i) & 0xffff_ffff)),
-        Value::Number { .. } => Some(if i == 0 { v.clone() } else { Value::Const(0) }),
-        Value::Wide(parts) => parts.get(i).cloned(),
-        Value::Mask(_) | Value::Maybe(..) | Value::Record(_) | Value::Unknown => None,
+        VectorForm::Const(v) => Some(VectorForm::Const(v >> (32 * i) & 0xffff_ffff)),
+        VectorForm::Number { .. } => Some(if i == 0 { v.clone() } else { VectorForm::Const(0) }),
+        VectorForm::Wide(parts) => parts.get(i).cloned(),
+        VectorForm::Mask(_) | VectorForm::Maybe(..) | VectorForm::Record(_) | VectorForm::Unknown => None,
     }
 }
 
 /// The bounds of a number.
-pub(super) fn span(v: &Value) -> Option<(u64, u64)> {
+pub(super) fn span(v: &VectorForm) -> Option<(u64, u64)> {
     match v {
-        Value::Const(v) => u32::try_from(*v).ok().map(|v| (v.into(), v.into())),
-        Value::Number { least, most, .. } => Some((*least, *most)),
-        Value::Wide(_) | Value::Mask(_) | Value::Maybe(..) | Value::Record(_) | Value::Unknown => None,
+        VectorForm::Const(v) => u32::try_from(*v).ok().map(|v| (v.into(), v.into())),
+        VectorForm::Number { least, most, .. } => Some((*least, *most)),
+        VectorForm::Wide(_)
+        | VectorForm::Mask(_)
+        | VectorForm::Maybe(..)
+        | VectorForm::Record(_)
+        | VectorForm::Unknown => None,
     }
 }
 
 /// A number of 32 bits.
-pub(super) fn number(v: &Value) -> Option<NumberRef> {
+pub(super) fn number(v: &VectorForm) -> Option<NumberRef> {
     match v {
-        Value::Const(v) => Some(NumberRef::Const(u32::try_from(*v).ok()?)),
-        Value::Number { of, .. } => Some(*of),
-        Value::Wide(_) | Value::Mask(_) | Value::Maybe(..) | Value::Record(_) | Value::Unknown => None,
+        VectorForm::Const(v) => Some(NumberRef::Const(u32::try_from(*v).ok()?)),
+        VectorForm::Number { of, .. } => Some(*of),
+        VectorForm::Wide(_)
+        | VectorForm::Mask(_)
+        | VectorForm::Maybe(..)
+        | VectorForm::Record(_)
+        | VectorForm::Unknown => None,
     }
 }
 
@@ -123,7 +131,7 @@ impl Vectorizer<'_> {
     }
 
     /// The first value where the mask is set, else the second.
-    pub(super) fn choose(&mut self, t: MaskRef, a: Value, b: Value) -> Option<Value> {
+    pub(super) fn choose(&mut self, t: MaskRef, a: VectorForm, b: VectorForm) -> Option<VectorForm> {
         match t {
             MaskRef::All => return Some(a),
             MaskRef::None => return Some(b),
@@ -131,14 +139,14 @@ impl Vectorizer<'_> {
             MaskRef::Stack | MaskRef::Value(_) => {}
         }
         Some(match (a, b) {
-            (Value::Unknown, _) | (_, Value::Unknown) => Value::Unknown,
-            (Value::Mask(a), Value::Mask(b)) => Value::Mask(self.choose_mask(t, a, b)),
-            (Value::Maybe(a, x), Value::Maybe(b, y)) => {
+            (VectorForm::Unknown, _) | (_, VectorForm::Unknown) => VectorForm::Unknown,
+            (VectorForm::Mask(a), VectorForm::Mask(b)) => VectorForm::Mask(self.choose_mask(t, a, b)),
+            (VectorForm::Maybe(a, x), VectorForm::Maybe(b, y)) => {
                 let has = if a == b { a } else { self.choose_mask(t, a, b) };
-                Value::Maybe(has, Box::new(self.choose(t, *x, *y)?))
+                VectorForm::Maybe(has, Box::new(self.choose(t, *x, *y)?))
             }
-            (Value::Record(a), Value::Record(b)) => {
-                Value::Record(a.into_iter().zip(b).map(|(a, b)| self.choose(t, a, b)).collect::<Option<_>>()?)
+            (VectorForm::Record(a), VectorForm::Record(b)) => {
+                VectorForm::Record(a.into_iter().zip(b).map(|(a, b)| self.choose(t, a, b)).collect::<Option<_>>()?)
             }
             (a, b) => match (span(&a), span(&b)) {
                 (Some(x), Some(y)) => {
@@ -159,12 +167,12 @@ impl Vectorizer<'_> {
         self.or(yes, no)
     }
 
-    fn wide(&mut self, mut each: impl FnMut(&mut Self, usize) -> Option<Value>) -> Option<Value> {
-        (0..4).map(|i| each(self, i)).collect::<Option<_>>().map(Value::Wide)
+    fn wide(&mut self, mut each: impl FnMut(&mut Self, usize) -> Option<VectorForm>) -> Option<VectorForm> {
+        (0..4).map(|i| each(self, i)).collect::<Option<_>>().map(VectorForm::Wide)
     }
 
-    pub(super) fn compare(&mut self, op: Compare, a: &Value, b: &Value) -> Option<MaskRef> {
-        if let (Value::Const(a), Value::Const(b)) = (a, b) {
+    pub(super) fn compare(&mut self, op: Compare, a: &VectorForm, b: &VectorForm) -> Option<MaskRef> {
+        if let (VectorForm::Const(a), VectorForm::Const(b)) = (a, b) {
             return Some(constant(match op {
                 Compare::Eq => a == b,
                 Compare::Le => a <= b,
@@ -180,14 +188,14 @@ impl Vectorizer<'_> {
         Some(self.mask(VectorOp::Compare(op, number(a)?, number(b)?)))
     }
 
-    pub(super) fn equal(&mut self, a: &Value, b: &Value) -> Option<MaskRef> {
+    pub(super) fn equal(&mut self, a: &VectorForm, b: &VectorForm) -> Option<MaskRef> {
         match (a, b) {
-            (Value::Mask(a), Value::Mask(b)) => {
+            (VectorForm::Mask(a), VectorForm::Mask(b)) => {
                 let (x, y) = (self.and(*a, *b), self.or(*a, *b));
                 let neither = self.not(y);
                 Some(self.or(x, neither))
             }
-            (Value::Wide(_), _) | (_, Value::Wide(_)) => {
+            (VectorForm::Wide(_), _) | (_, VectorForm::Wide(_)) => {
                 let mut all = MaskRef::All;
                 for i in 0..4 {
                     let (x, y) = (part(a, i)?, part(b, i)?);
@@ -201,7 +209,7 @@ impl Vectorizer<'_> {
     }
 
     /// A number less a constant that it is known not to be below.
-    pub(super) fn less(&mut self, a: &Value, by: u32) -> Option<Value> {
+    pub(super) fn less(&mut self, a: &VectorForm, by: u32) -> Option<VectorForm> {
         if by == 0 {
             return Some(a.clone());
         }
@@ -210,16 +218,16 @@ impl Vectorizer<'_> {
         Some(self.number(op, 0, most.saturating_sub(by.into())))
     }
 
-    pub(super) fn shifted_up(&mut self, v: &Value, by: u32) -> Option<Value> {
+    pub(super) fn shifted_up(&mut self, v: &VectorForm, by: u32) -> Option<VectorForm> {
         match v {
             _ if by == 0 => return Some(v.clone()),
-            Value::Const(v) => return Some(Value::Const(v << by & 0xffff_ffff)),
-            Value::Number { .. }
-            | Value::Wide(_)
-            | Value::Mask(_)
-            | Value::Maybe(..)
-            | Value::Record(_)
-            | Value::Unknown => {}
+            VectorForm::Const(v) => return Some(VectorForm::Const(v << by & 0xffff_ffff)),
+            VectorForm::Number { .. }
+            | VectorForm::Wide(_)
+            | VectorForm::Mask(_)
+            | VectorForm::Maybe(..)
+            | VectorForm::Record(_)
+            | VectorForm::Unknown => {}
         }
         let (of, (least, most)) = (number(v)?, span(v)?);
         let fits = most << by <= u64::from(u32::MAX);
@@ -227,32 +235,32 @@ impl Vectorizer<'_> {
         Some(self.number(VectorOp::Shl(of, by), least, most))
     }
 
-    pub(super) fn shifted_down(&mut self, v: &Value, by: u32) -> Option<Value> {
+    pub(super) fn shifted_down(&mut self, v: &VectorForm, by: u32) -> Option<VectorForm> {
         match v {
             _ if by == 0 => return Some(v.clone()),
-            Value::Const(v) => return Some(Value::Const(v >> by)),
-            Value::Number { .. }
-            | Value::Wide(_)
-            | Value::Mask(_)
-            | Value::Maybe(..)
-            | Value::Record(_)
-            | Value::Unknown => {}
+            VectorForm::Const(v) => return Some(VectorForm::Const(v >> by)),
+            VectorForm::Number { .. }
+            | VectorForm::Wide(_)
+            | VectorForm::Mask(_)
+            | VectorForm::Maybe(..)
+            | VectorForm::Record(_)
+            | VectorForm::Unknown => {}
         }
         let (of, (least, most)) = (number(v)?, span(v)?);
         Some(self.number(VectorOp::Bits { of, shift: by, mask: None }, least >> by, most >> by))
     }
 
     /// Numbers of so many bits; None: the result may have more than 32 bits.
-    pub(super) fn arithmetic(&mut self, op: BinaryOp, a: &Value, b: &Value, bits: u8) -> Option<Value> {
+    pub(super) fn arithmetic(&mut self, op: BinaryOp, a: &VectorForm, b: &VectorForm, bits: u8) -> Option<VectorForm> {
         use BinaryOp::*;
-        if bits > 64 || matches!((a, b), (Value::Wide(_), _) | (_, Value::Wide(_))) {
+        if bits > 64 || matches!((a, b), (VectorForm::Wide(_), _) | (_, VectorForm::Wide(_))) {
             return self.wide_bits(op, a, b);
         }
         match (op, a, b) {
-            (Or | Xor | Add, Value::Const(0), x) | (Or | Xor | Add | Sub, x, Value::Const(0)) => {
+            (Or | Xor | Add, VectorForm::Const(0), x) | (Or | Xor | Add | Sub, x, VectorForm::Const(0)) => {
                 return Some(x.clone())
             }
-            (Or, Value::Const(a), Value::Const(b)) => return Some(Value::Const(a | b)),
+            (Or, VectorForm::Const(a), VectorForm::Const(b)) => return Some(VectorForm::Const(a | b)),
             _ => {}
         }
         let ((al, am), (bl, bm)) = (span(a)?, span(b)?);
@@ -277,7 +285,7 @@ impl Vectorizer<'_> {
         Some(self.number(VectorOp::Binary(op, a, b, mask), 0, top))
     }
 
-    fn wide_bits(&mut self, op: BinaryOp, a: &Value, b: &Value) -> Option<Value> {
+    fn wide_bits(&mut self, op: BinaryOp, a: &VectorForm, b: &VectorForm) -> Option<VectorForm> {
         if !matches!(op, BinaryOp::And | BinaryOp::Or | BinaryOp::Xor) {
             return None;
         }
@@ -287,22 +295,22 @@ impl Vectorizer<'_> {
         })
     }
 
-    pub(super) fn cast(&mut self, v: Value, from: TyId, to: TyId) -> Option<Value> {
+    pub(super) fn cast(&mut self, v: VectorForm, from: TyId, to: TyId) -> Option<VectorForm> {
         match (self.m.ty(from), self.m.ty(to)) {
             (Ty::Ip, Ty::UInt(128)) | (Ty::UInt(128), Ty::Ip) => Some(v),
             (Ty::Bool, Ty::UInt(_)) => {
-                let Value::Mask(t) = v else { return None };
-                self.choose(t, Value::Const(1), Value::Const(0))
+                let VectorForm::Mask(t) = v else { return None };
+                self.choose(t, VectorForm::Const(1), VectorForm::Const(0))
             }
             (Ty::UInt(_), Ty::UInt(bits)) => {
-                if let Value::Wide(_) = v {
+                if let VectorForm::Wide(_) = v {
                     return if *bits == 128 { Some(v) } else { None };
                 }
                 let (bits, most) = (u32::from(*bits).min(64), span(&v)?.1);
                 if bits >= 64 || most <= u64::MAX >> (64 - bits) {
                     return Some(v);
                 }
-                let mask = Value::Const(u128::from(u64::MAX >> (64 - bits)));
+                let mask = VectorForm::Const(u128::from(u64::MAX >> (64 - bits)));
                 self.arithmetic(BinaryOp::And, &v, &mask, 32)
             }
             (a, b) if a == b => Some(v),
@@ -310,7 +318,7 @@ impl Vectorizer<'_> {
         }
     }
 
-    pub(super) fn in_ranges(&mut self, v: &Value, ranges: &[(u64, u64)]) -> Option<MaskRef> {
+    pub(super) fn in_ranges(&mut self, v: &VectorForm, ranges: &[(u64, u64)]) -> Option<MaskRef> {
         if ranges.len() > MAX_RANGES {
             return None;
         }
@@ -321,20 +329,22 @@ impl Vectorizer<'_> {
                 continue;
             }
             let from = match v {
-                Value::Const(v) => Value::Const(u128::from((u32::try_from(*v).ok()?).wrapping_sub(*low as u32))),
+                VectorForm::Const(v) => {
+                    VectorForm::Const(u128::from((u32::try_from(*v).ok()?).wrapping_sub(*low as u32)))
+                }
                 // A number below wraps to one above.
                 _ if *low > 0 => {
                     let op = VectorOp::Binary(BinaryOp::Sub, number(v)?, NumberRef::Const(*low as u32), None);
                     self.number(op, 0, u64::from(u32::MAX))
                 }
-                Value::Number { .. }
-                | Value::Wide(_)
-                | Value::Mask(_)
-                | Value::Maybe(..)
-                | Value::Record(_)
-                | Value::Unknown => v.clone(),
+                VectorForm::Number { .. }
+                | VectorForm::Wide(_)
+                | VectorForm::Mask(_)
+                | VectorForm::Maybe(..)
+                | VectorForm::Record(_)
+                | VectorForm::Unknown => v.clone(),
             };
-            let within = self.compare(Compare::Le, &from, &Value::Const(u128::from(high - low)))?;
+            let within = self.compare(Compare::Le, &from, &VectorForm::Const(u128::from(high - low)))?;
             any = self.or(any, within);
         }
         Some(any)

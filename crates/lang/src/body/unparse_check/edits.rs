@@ -128,7 +128,9 @@ impl Lower<'_, '_> {
     /// The case as which this one is passed on, if the grammar says that it is another.
     fn passed_as(&self, unit: ir::UnitId, case: &ir::Case) -> Option<usize> {
         case.fields.iter().find_map(|f| {
-            let FieldKind::Pass { how: ir::Pass::As { case, .. } } = self.field_ir(unit, *f).kind else { return None };
+            let FieldKind::Pass { how: ir::PassRule::As { case, .. } } = self.field_ir(unit, *f).kind else {
+                return None;
+            };
             Some(case as usize)
         })
     }

@@ -16,11 +16,11 @@ use wireloom_syntax::ast::Span;
 
 /// The first written bytes: their parts, until they are at least as long as the searched bytes.
 struct Beginning {
-    parts: Vec<Part>,
+    parts: Vec<PrefixPart>,
     missing: usize,
 }
 
-enum Part {
+enum PrefixPart {
     Known(Vec<u8>),
     Value(X),
 }
@@ -98,21 +98,21 @@ impl Lower<'_, '_> {
     }
 
     /// Guards that parts do not begin with a literal, where a condition holds.
-    fn not_this(&mut self, parts: &[Part], literal: &[u8], when: X, span: Span) -> R<()> {
+    fn not_this(&mut self, parts: &[PrefixPart], literal: &[u8], when: X, span: Span) -> R<()> {
         let same = self.begin_with(parts, literal);
         let ok = crate::fold::fold(&self.cx.m, &build::not(build::and(when, same)));
         let shown = String::from_utf8_lossy(literal).escape_debug().to_string();
         self.valid_because(ok, FaultKind::CONSTRAINT, span, Wrong::Beginning(&format!("it begins with \"{shown}\"")))
     }
 
-    fn begin_with(&mut self, parts: &[Part], mut literal: &[u8]) -> X {
+    fn begin_with(&mut self, parts: &[PrefixPart], mut literal: &[u8]) -> X {
         for (i, p) in parts.iter().enumerate() {
-            let Part::Known(b) = p else {
+            let PrefixPart::Known(b) = p else {
                 let rest: Vec<X> = parts[i..]
                     .iter()
                     .map(|p| match p {
-                        Part::Known(b) => self.constant(b),
-                        Part::Value(v) => v.clone(),
+                        PrefixPart::Known(b) => self.constant(b),
+                        PrefixPart::Value(v) => v.clone(),
                     })
                     .collect();
                 let whole = match rest.as_slice() {
@@ -166,7 +166,7 @@ impl Lower<'_, '_> {
                 let enough = if let K::Bytes(b) = &*v.kind {
                     first.known(b.clone())
                 } else {
-                    first.parts.push(Part::Value(v));
+                    first.parts.push(PrefixPart::Value(v));
                     false
                 };
                 match extent {
@@ -216,7 +216,7 @@ impl Beginning {
     /// Adds bytes; true if there are enough.
     fn known(&mut self, b: Vec<u8>) -> bool {
         self.missing = self.missing.saturating_sub(b.len());
-        self.parts.push(Part::Known(b));
+        self.parts.push(PrefixPart::Known(b));
         self.missing == 0 || self.parts.len() >= MOST_PARTS
     }
 }

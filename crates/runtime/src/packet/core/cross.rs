@@ -7,7 +7,7 @@ use super::PacketCore;
 use crate::abi::{wl_frame, WL_F_OVERLOAD};
 use crate::engine::common::monotonic;
 use crate::packet::batch::{prefetch, Batch, Buf, BATCH};
-use crate::packet::crossing::{Item, Next};
+use crate::packet::crossing::{Item, NextEvent};
 use crate::stats::NO_PLACE;
 use wireloom_ir::FramePart;
 
@@ -75,8 +75,8 @@ impl PacketCore {
             return u64::MAX;
         }
         match self.crossings.next() {
-            (Next::Nothing, bound) => bound,
-            (Next::Frame(..) | Next::Held, time) => time,
+            (NextEvent::Nothing, bound) => bound,
+            (NextEvent::Frame(..) | NextEvent::Held, time) => time,
         }
     }
 
@@ -132,7 +132,7 @@ impl PacketCore {
                 break;
             }
             match next {
-                Next::Frame(k, now) if now <= own => {
+                NextEvent::Frame(k, now) if now <= own => {
                     self.now = self.now.max(now);
                     busy |= self.take_from(k, Some(now));
                     self.run_loops();
@@ -141,7 +141,7 @@ impl PacketCore {
                     if until < u64::MAX {
                         self.tell_time(until);
                     }
-                    self.blocked = matches!(next, Next::Held) && !busy;
+                    self.blocked = matches!(next, NextEvent::Held) && !busy;
                     break;
                 }
             }

@@ -25,14 +25,14 @@ pub enum EntryOf {
 }
 
 /// The entries of a batch, behind that of a copy.
-type Slots = Box<[u64]>;
+type EntrySlots = Box<[u64]>;
 
 pub struct Entries {
     /// Bytes of an entry, a multiple of 8; 0: they are empty.
     pub bytes: usize,
-    batch: Slots,
+    batch: EntrySlots,
     /// Those of frames that were popped: they are handled while a batch is.
-    popped: Slots,
+    popped: EntrySlots,
     pub of: EntryOf,
 }
 
@@ -42,7 +42,7 @@ impl Entries {
         Entries { bytes, batch: slots(), popped: slots(), of: EntryOf::Buffer }
     }
 
-    fn slots(&mut self, popped: bool) -> &mut Slots {
+    fn slots(&mut self, popped: bool) -> &mut EntrySlots {
         if popped {
             &mut self.popped
         } else {

@@ -67,6 +67,9 @@ pub fn table() -> wl_host {
         crypto: Some(crate::crypto::entry),
         pause: Some(crate::core::stacks::run_on),
         keep: Some(keep),
+        tell: Some(tell),
+        open: Some(open),
+        shut: Some(shut),
     }
 }
 
@@ -74,6 +77,16 @@ pub fn table() -> wl_host {
 unsafe extern "C" fn call(_: *mut wl_task, _: u32, _: u32, _: wl_bytes, _: u32, _: *const wl_call) {}
 
 unsafe extern "C" fn close(_: *mut wl_task) {}
+
+unsafe extern "C" fn tell(_: *mut wl_task, _: u32, _: wl_bytes, _: u32) -> u32 {
+    WL_F_LOST
+}
+
+unsafe extern "C" fn open(_: *mut wl_task, _: u32, _: u32) -> u32 {
+    WL_F_LOST
+}
+
+unsafe extern "C" fn shut(_: *mut wl_task, _: u32) {}
 
 /// Nothing waits for answers here.
 unsafe extern "C" fn keep(_: *mut wl_task, _: wl_bytes) -> c_int {

@@ -31,7 +31,7 @@ use crate::core::app::{App, AppCore};
 use crate::core::signal::value;
 use crate::engine::common::{monotonic, nap, wall_offset};
 use crate::program::Packets;
-use crate::signal::Fault;
+use crate::signal::HandlerFault;
 use crate::stats::{AppStats, CoreStats, FrameStats};
 use std::sync::Arc;
 use std::time::Duration;
@@ -71,7 +71,7 @@ impl PortEndpoint {
 }
 
 /// An instance that is read.
-pub struct Input {
+pub struct PortInput {
     /// Into the core's ends.
     pub end: usize,
     pub port: u16,
@@ -88,19 +88,19 @@ pub struct Input {
     ended: bool,
 }
 
-impl Input {
-    pub fn new(end: usize, port: u16, instance: u16, handler: u32, steered: bool) -> Input {
-        Input { end, port, instance, handler, steered, looped: false, fan: None, hooked: false, ended: false }
+impl PortInput {
+    pub fn new(end: usize, port: u16, instance: u16, handler: u32, steered: bool) -> PortInput {
+        PortInput { end, port, instance, handler, steered, looped: false, fan: None, hooked: false, ended: false }
     }
 
     /// Frames that a program in the XDP hook has sent on.
-    pub fn hooked(end: usize, port: u16, instance: u16, handler: Option<u32>, steered: bool) -> Input {
-        Input { hooked: true, ..Input::new(end, port, instance, handler.unwrap_or(NO_HANDLER), steered) }
+    pub fn hooked(end: usize, port: u16, instance: u16, handler: Option<u32>, steered: bool) -> PortInput {
+        PortInput { hooked: true, ..PortInput::new(end, port, instance, handler.unwrap_or(NO_HANDLER), steered) }
     }
 
     /// For several apps.
-    pub fn fanned(end: usize, fan: usize) -> Input {
-        Input { fan: Some(fan), ..Input::new(end, 0, 0, NO_HANDLER, false) }
+    pub fn fanned(end: usize, fan: usize) -> PortInput {
+        PortInput { fan: Some(fan), ..PortInput::new(end, 0, 0, NO_HANDLER, false) }
     }
 }
 
@@ -117,7 +117,7 @@ pub enum Route {
 }
 
 /// The parts of a core.
-pub struct Parts {
+pub struct CoreParts {
     pub app: Arc<App>,
     /// Which of the process's apps it is.
     pub number: usize,
@@ -129,7 +129,7 @@ pub struct Parts {
     pub pool: Pool,
     pub mesh: Mesh,
     pub ends: Vec<PortEndpoint>,
-    pub inputs: Vec<Input>,
+    pub inputs: Vec<PortInput>,
     /// By port and instance.
     pub routes: Vec<Vec<Route>>,
     pub crossings: Crossings,
@@ -167,7 +167,7 @@ pub struct PacketCore {
     pool: Pool,
     pub mesh: Mesh,
     ends: Vec<PortEndpoint>,
-    inputs: Vec<Input>,
+    inputs: Vec<PortInput>,
     /// Those that lead back into the program.
     loops: Vec<usize>,
     routes: Vec<Vec<Route>>,
@@ -218,7 +218,7 @@ pub struct PacketCore {
     housekeeping: u64,
     faults: Vec<wl_fault>,
     in_fault_handler: bool,
-    last_fault: Fault,
+    last_fault: HandlerFault,
     result: Option<Vec<u8>>,
     task_frame: Vec<u64>,
     poll: Vec<libc::pollfd>,
@@ -239,7 +239,7 @@ unsafe impl Send for PacketCore {}
 const NO_HANDLER: u32 = u32::MAX;
 
 impl PacketCore {
-    pub fn new(mut p: Parts) -> PacketCore {
+    pub fn new(mut p: CoreParts) -> PacketCore {
         let (cores, now) = (p.stats.len(), monotonic());
         let seed = crate::core::mix(now ^ (p.index as u64) << 32 ^ u64::from(std::process::id()));
         let mut app = AppCore::new(p.app, host::table(), p.index as u32, cores as u32, seed);
@@ -454,7 +454,7 @@ impl PacketCore {
     }
 
     /// A fault, for messages.
-    pub fn fault_text(&self, (kind, place): Fault) -> String {
+    pub fn fault_text(&self, (kind, place): HandlerFault) -> String {
         format!("{} {}", self.app.app.fault_name(kind), self.app.app.place_name(place))
     }
 
@@ -555,7 +555,7 @@ impl PacketCore {
     }
 
     /// Runs a signal's handler; its result as the program wrote it.
-    pub fn signal(&mut self, handler: u32, args: &[ParamValue]) -> Result<Vec<u8>, Fault> {
+    pub fn signal(&mut self, handler: u32, args: &[ParamValue]) -> Result<Vec<u8>, HandlerFault> {
         let values: Vec<wl_param> = args.iter().map(value).collect();
         self.result = None;
         let done = self.run_handler(handler, None, &values);

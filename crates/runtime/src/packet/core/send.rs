@@ -5,7 +5,7 @@ use super::entries::EntryOf;
 use super::{PacketCore, Route};
 use crate::abi::{wl_frame, wl_left, WL_F_OVERLOAD, WL_GONE};
 use crate::packet::batch::{bytes, Batch, BATCH};
-use crate::packet::handover::Item;
+use crate::packet::handover::HandedFrame;
 use crate::packet::offload::{Large, Undone};
 use crate::packet::port::Sent;
 
@@ -178,7 +178,7 @@ impl PacketCore {
                 }
             }
             Some(Route::Segment(k)) => self.cross(k, f, buf),
-            Some(Route::Core(core)) => self.mesh.send(core, Item { frame: f, buf, of: self.number as u32 }),
+            Some(Route::Core(core)) => self.mesh.send(core, HandedFrame { frame: f, buf, of: self.number as u32 }),
             Some(Route::Nowhere) => {
                 if let Some(s) = self.counts_of().ports.get((f.out >> 16) as usize) {
                     s.frames.dropped.add(1);

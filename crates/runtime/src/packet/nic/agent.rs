@@ -14,7 +14,7 @@ use crate::engine::Waker;
 use crate::error::Error;
 use crate::packet::board::stage;
 use crate::server::options::Stop;
-use crate::signal::{Fault, Mailbox};
+use crate::signal::{HandlerFault, Mailbox};
 use crate::stats::CoreStats;
 use serde_json::{json, Value};
 use std::io;
@@ -25,6 +25,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wireloom_ir::desc::ParamValue;
+
+/// The variable of the environment with the command of the NIC's process.
+const COMMAND: &str = "WIRELOOM_NIC_COMMAND";
 
 /// Between two looks at the counters.
 const LOOK: Duration = Duration::from_millis(20);
@@ -71,7 +74,7 @@ impl Agent {
         let heard = bell.clone();
         // The process ends with the thread that has started it.
         let run = move || {
-            let mut agent = Run::new(work, heard)?;
+            let mut agent = AgentRun::new(work, heard)?;
             match agent.start(false) {
                 Ok(ports) => drop(tx.send(Ok(ports))),
                 Err(Failed::Ended(e) | Failed::Said(e)) => {
@@ -121,13 +124,13 @@ impl Drop for Agent {
 }
 
 /// The other process.
-struct Peer {
+struct OtherProcess {
     child: Child,
     channel: Channel,
     since: Instant,
 }
 
-impl Drop for Peer {
+impl Drop for OtherProcess {
     fn drop(&mut self) {
         if !matches!(self.child.try_wait(), Ok(Some(_))) {
             let _ = self.child.kill();
@@ -136,13 +139,21 @@ impl Drop for Peer {
     }
 }
 
-impl Peer {
-    fn start(joint: &Joint, anew: bool) -> io::Result<Peer> {
+/// This executable, or one for another processor: `qemu-aarch64 -L /usr/aarch64-linux-gnu FILE`.
+fn command_of(words: Option<&str>) -> Command {
+    let mut words = words.into_iter().flat_map(str::split_whitespace);
+    let mut command = Command::new(words.next().unwrap_or("/proc/self/exe"));
+    command.args(words);
+    command
+}
+
+impl OtherProcess {
+    fn start(joint: &Joint, anew: bool) -> io::Result<OtherProcess> {
         let (channel, there) = Channel::pair()?;
         let files: Vec<RawFd> = std::iter::once(there.as_raw_fd()).chain(joint.files()).collect();
         let mut args = std::env::args_os();
-        let mut command = Command::new("/proc/self/exe");
-        if let Some(name) = args.next() {
+        let mut command = command_of(std::env::var(COMMAND).ok().as_deref());
+        if let Some(name) = args.next().filter(|_| std::env::var_os(COMMAND).is_none()) {
             command.arg0(name);
         }
         command.args(args).env(VARIABLE, told(anew, &files)).stdin(Stdio::null());
@@ -158,7 +169,7 @@ impl Peer {
         };
         // SAFETY: the closure allocates nothing and takes no locks.
         let child = unsafe { command.pre_exec(inherit) }.spawn()?;
-        Ok(Peer { child, channel, since: Instant::now() })
+        Ok(OtherProcess { child, channel, since: Instant::now() })
     }
 
     /// How it has ended, if it has, or does within the time.
@@ -181,10 +192,10 @@ enum Failed {
     Said(String),
 }
 
-struct Run {
+struct AgentRun {
     work: Work,
     bell: Arc<OwnedFd>,
-    peer: Option<Peer>,
+    peer: Option<OtherProcess>,
     mirrors: Vec<(usize, Mirror)>,
     /// The last word to the process: 0 to run, 1 to drain, 2 to end.
     told: u8,
@@ -195,17 +206,17 @@ struct Run {
     asked: u64,
 }
 
-impl Run {
-    fn new(work: Work, bell: Arc<OwnedFd>) -> Result<Run, String> {
+impl AgentRun {
+    fn new(work: Work, bell: Arc<OwnedFd>) -> Result<AgentRun, String> {
         let mirrors =
             work.boxes.iter().map(|(k, _)| (*k, Mirror::new(work.joint.layout.core_words, &work.app.desc))).collect();
-        Ok(Run { work, bell, peer: None, mirrors, told: 0, said: None, short: 0, asked: 0 })
+        Ok(AgentRun { work, bell, peer: None, mirrors, told: 0, said: None, short: 0, asked: 0 })
     }
 
     /// Starts the process; its ports, when they are open.
     fn start(&mut self, anew: bool) -> Result<Ports, Failed> {
         let said = |e: io::Error| Failed::Said(format!("cannot start the process of the NIC: {e}"));
-        let mut peer = Peer::start(&self.work.joint, anew).map_err(said)?;
+        let mut peer = OtherProcess::start(&self.work.joint, anew).map_err(said)?;
         let begin = Instant::now();
         loop {
             match peer.channel.receive(LOOK) {
@@ -286,7 +297,7 @@ impl Run {
         }
     }
 
-    fn signal(&mut self, core: usize, handler: u32, args: &[ParamValue]) -> Result<Vec<u8>, Fault> {
+    fn signal(&mut self, core: usize, handler: u32, args: &[ParamValue]) -> Result<Vec<u8>, HandlerFault> {
         let refused = (crate::abi::WL_F_REFUSED, crate::stats::NO_PLACE);
         let Some(peer) = self.peer.as_mut().filter(|_| self.said.is_none()) else { return Err(refused) };
         self.asked += 1;

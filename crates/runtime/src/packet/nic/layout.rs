@@ -7,7 +7,7 @@ use wireloom_ir::desc::{Desc, SegmentDesc};
 
 /// The part of an app with segments `on nic` that a process runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Side {
+pub enum ProcessSide {
     /// All of it.
     #[default]
     All,
@@ -15,12 +15,12 @@ pub enum Side {
     Nic,
 }
 
-impl Side {
+impl ProcessSide {
     fn has(self, nic: bool) -> bool {
         match self {
-            Side::All => true,
-            Side::Cpu => !nic,
-            Side::Nic => nic,
+            ProcessSide::All => true,
+            ProcessSide::Cpu => !nic,
+            ProcessSide::Nic => nic,
         }
     }
 

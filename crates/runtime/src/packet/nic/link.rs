@@ -4,9 +4,9 @@
 //! As much crosses as the queue carries: the entry that belongs to the frame's buffer, then the
 //! frame, or the part of it that its receiver reads.
 
-use super::layout::Side;
-use super::meter::Engine;
-use super::ring::{Consumer, Head, Producer};
+use super::layout::ProcessSide;
+use super::meter::DmaEngine;
+use super::ring::{Head, RingConsumer, RingProducer};
 use super::shared::Joint;
 use crate::abi::wl_frame;
 use crate::packet::batch::{bytes, Buf};
@@ -55,28 +55,28 @@ fn entry_of(region: &Region, buf: Buf, bytes: usize) -> [u64; ENTRY_WORDS] {
 
 /// Where frames leave for the other process.
 pub struct LinkOut {
-    ring: Producer,
+    ring: RingProducer,
     carried: Carried,
     region: Arc<Region>,
     /// At the card's end.
-    engine: Option<Engine>,
+    engine: Option<DmaEngine>,
     gone: Arc<AtomicBool>,
 }
 
 /// Where they come from it.
 pub struct LinkIn {
-    ring: Consumer,
+    ring: RingConsumer,
     carried: Carried,
-    engine: Option<Engine>,
+    engine: Option<DmaEngine>,
 }
 
-fn engine(joint: &Joint, way: usize) -> Option<Engine> {
-    (joint.side == Side::Nic).then(|| Engine::new(joint.link, joint.layout.ways[way].to_card))
+fn engine(joint: &Joint, way: usize) -> Option<DmaEngine> {
+    (joint.side == ProcessSide::Nic).then(|| DmaEngine::new(joint.link, joint.layout.ways[way].to_card))
 }
 
 impl LinkOut {
     pub fn new(joint: &Joint, way: usize, carried: Carried, region: Arc<Region>) -> LinkOut {
-        let ring = Producer::new(joint.ring(way), joint.layout.ways[way].depth, joint.is_anew());
+        let ring = RingProducer::new(joint.ring(way), joint.layout.ways[way].depth, joint.is_anew());
         LinkOut { ring, carried, region, engine: engine(joint, way), gone: joint.gone.clone() }
     }
 
@@ -112,7 +112,7 @@ impl LinkOut {
 
 impl LinkIn {
     pub fn new(joint: &Joint, way: usize, carried: Carried) -> LinkIn {
-        LinkIn { ring: Consumer::new(joint.ring(way), joint.is_anew()), carried, engine: engine(joint, way) }
+        LinkIn { ring: RingConsumer::new(joint.ring(way), joint.is_anew()), carried, engine: engine(joint, way) }
     }
 
     /// The time of the oldest frame.

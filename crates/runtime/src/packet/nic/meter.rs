@@ -25,134 +25,43 @@
 //! layer (acknowledgements, credits) are not counted.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+pub use wireloom_ir::link::{Link, PARAMETERS};
 
-macro_rules! parameters {
-    ($($name:ident = $value:literal $doc:literal;)*) => {
-        /// The parameters of the link (`--link NAME=VALUE`).
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub struct Link {
-            $(#[doc = $doc] pub $name: u64,)*
-        }
-
-        impl Default for Link {
-            fn default() -> Link {
-                Link { $($name: $value,)* }
-            }
-        }
-
-        /// Name, default and meaning of each parameter.
-        pub const PARAMETERS: &[(&str, u64, &str)] = &[$((stringify!($name), $value, $doc),)*];
-
-        impl Link {
-            /// Name and value of each parameter.
-            pub fn all(&self) -> Vec<(&'static str, u64)> {
-                vec![$((stringify!($name), self.$name),)*]
-            }
-
-            fn parameter(&mut self, name: &str) -> Option<&mut u64> {
-                match name {
-                    $(stringify!($name) => Some(&mut self.$name),)*
-                    _ => None,
-                }
-            }
-        }
-    };
+/// The cost of a batch: entries of these bytes each.
+pub fn batch_cost(link: &Link, bytes: &[u64], to_card: bool) -> Cost {
+    let n = bytes.len() as u64;
+    let mut c = Cost { entries: n, ..Cost::default() };
+    if to_card {
+        c.doorbells = 1;
+        c.write(link, &mut std::iter::once(link.doorbell));
+        c.reads = 1;
+        c.read(link, &mut bytes.iter().copied());
+        c.writes = 1;
+        c.write(link, &mut std::iter::repeat_n(link.status, bytes.len()));
+    } else {
+        c.reads = 1;
+        c.status_reads = 1;
+        c.read(link, &mut std::iter::repeat_n(link.status, bytes.len()));
+        c.writes = 1;
+        c.write(link, &mut bytes.iter().copied());
+    }
+    c
 }
 
-parameters! {
-    batch = 16 "entries of one transaction, at most";
-    wait = 2000 "ns from a batch's first entry to its last";
-    blocking = 0 "1: each transaction waits for the one before";
-    entry = 2048 "bytes of a slot of a ring, a multiple of 64; a longer entry takes several";
-    payload = 256 "bytes of one TLP's payload, at most";
-    request = 512 "bytes that one read request asks for, at most";
-    write_header = 24 "bytes before the payload of a write, and of a read request";
-    completion_header = 20 "bytes before the payload of a completion";
-    doorbell = 4 "bytes of a doorbell";
-    status = 8 "bytes of a status word";
-    mbits = 63015 "speed of each direction, in million bits per second";
-    read = 550 "ns from a read request to its completion";
-    write = 250 "ns from a write to its arrival";
-    op = 100 "ns of the engine for each transaction";
+fn ns(link: &Link, bytes: u64) -> u64 {
+    (bytes * 8_000).div_ceil(link.mbits)
 }
 
-impl Link {
-    /// Parameters as given, `batch=8`.
-    pub fn of(given: &[String]) -> Result<Link, String> {
-        let mut link = Link::default();
-        for text in given.iter().flat_map(|t| t.split(',')) {
-            let Some((name, value)) = text.split_once('=') else {
-                return Err(format!("`--link {text}`: expected NAME=NUMBER, as in batch=16"));
-            };
-            let number = value.parse().map_err(|_| format!("`--link {text}`: `{value}` is no number"))?;
-            let known = || PARAMETERS.iter().map(|p| p.0).collect::<Vec<_>>().join(", ");
-            *link.parameter(name).ok_or_else(|| format!("`--link {text}`: the link has {}", known()))? = number;
-        }
-        link.check().map(|()| link)
-    }
-
-    fn check(&self) -> Result<(), String> {
-        let within = |name: &str, value: u64, from: u64, to: u64| match (from..=to).contains(&value) {
-            true => Ok(()),
-            false => Err(format!("`--link {name}={value}`: expected {from} to {to}")),
-        };
-        within("batch", self.batch, 1, 4096)?;
-        within("entry", self.entry, 128, 65536)?;
-        within("payload", self.payload, 16, 4096)?;
-        within("request", self.request, 16, 4096)?;
-        within("mbits", self.mbits, 1, 10_000_000)?;
-        within("blocking", self.blocking, 0, 1)?;
-        for (name, value) in [("wait", self.wait), ("read", self.read), ("write", self.write), ("op", self.op)] {
-            within(name, value, 0, 1_000_000_000)?;
-        }
-        for (name, value) in [("write_header", self.write_header), ("completion_header", self.completion_header)] {
-            within(name, value, 0, 4096)?;
-        }
-        within("doorbell", self.doorbell, 1, 64)?;
-        within("status", self.status, 1, 64)?;
-        match self.entry % 64 {
-            0 => Ok(()),
-            _ => Err(format!("`--link entry={}`: expected a multiple of 64", self.entry)),
-        }
-    }
-
-    /// The cost of a batch: entries of these bytes each.
-    pub fn batch_cost(&self, bytes: &[u64], to_card: bool) -> Cost {
-        let n = bytes.len() as u64;
-        let mut c = Cost { entries: n, ..Cost::default() };
-        if to_card {
-            c.doorbells = 1;
-            c.write(self, &mut std::iter::once(self.doorbell));
-            c.reads = 1;
-            c.read(self, &mut bytes.iter().copied());
-            c.writes = 1;
-            c.write(self, &mut std::iter::repeat_n(self.status, bytes.len()));
-        } else {
-            c.reads = 1;
-            c.status_reads = 1;
-            c.read(self, &mut std::iter::repeat_n(self.status, bytes.len()));
-            c.writes = 1;
-            c.write(self, &mut bytes.iter().copied());
-        }
-        c
-    }
-
-    fn ns(&self, bytes: u64) -> u64 {
-        (bytes * 8_000).div_ceil(self.mbits)
-    }
-
-    /// How long the engine is at a batch, and when its last entry has arrived.
-    fn times(&self, c: &Cost) -> (u64, u64) {
-        // Both directions carry bytes at the same time; at most all of them go one way.
-        let (moving, ops) = (self.ns(c.payload + c.overhead), (c.reads + c.writes) * self.op);
-        let waits = c.reads * self.read + c.writes * self.write;
-        match self.blocking {
-            0 => ((ops).max(moving), ops + moving + self.read + self.write),
-            _ => (ops + moving + waits, ops + moving + waits),
-        }
+/// How long the engine is at a batch, and when its last entry has arrived.
+fn times(link: &Link, c: &Cost) -> (u64, u64) {
+    // Both directions carry bytes at the same time; at most all of them go one way.
+    let (moving, ops) = (ns(link, c.payload + c.overhead), (c.reads + c.writes) * link.op);
+    let waits = c.reads * link.read + c.writes * link.write;
+    match link.blocking {
+        0 => ((ops).max(moving), ops + moving + link.read + link.write),
+        _ => (ops + moving + waits, ops + moving + waits),
     }
 }
-
 /// Counts of a batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
@@ -203,7 +112,7 @@ pub const NAMES: [&str; WORDS] =
 pub const WORDS: usize = 10;
 
 /// The entries of a batch, and the engine.
-pub struct Engine {
+pub struct DmaEngine {
     link: Link,
     to_card: bool,
     bytes: Vec<u64>,
@@ -214,10 +123,10 @@ pub struct Engine {
     free_at: u64,
 }
 
-impl Engine {
-    pub fn new(link: Link, to_card: bool) -> Engine {
+impl DmaEngine {
+    pub fn new(link: Link, to_card: bool) -> DmaEngine {
         let bytes = Vec::with_capacity(link.batch as usize);
-        Engine { link, to_card, bytes, first: 0, sum: 0, last: 0, free_at: 0 }
+        DmaEngine { link, to_card, bytes, first: 0, sum: 0, last: 0, free_at: 0 }
     }
 
     /// An entry crosses.
@@ -241,8 +150,8 @@ impl Engine {
         if self.bytes.is_empty() {
             return;
         }
-        let c = self.link.batch_cost(&self.bytes, self.to_card);
-        let (busy, takes) = self.link.times(&c);
+        let c = batch_cost(&self.link, &self.bytes, self.to_card);
+        let (busy, takes) = times(&self.link, &c);
         let begins = self.last.max(self.free_at);
         self.free_at = begins + busy;
         // From each entry's own time to the arrival of the batch.
@@ -261,7 +170,7 @@ mod tests {
     use super::*;
 
     fn run(link: Link, to_card: bool, entries: u64, bytes: u64, gap: u64) -> [u64; WORDS] {
-        let (meter, mut e) = (Meter::default(), Engine::new(link, to_card));
+        let (meter, mut e) = (Meter::default(), DmaEngine::new(link, to_card));
         (0..entries).for_each(|n| e.entry(&meter, n * gap, bytes));
         e.flush(&meter);
         std::array::from_fn(|n| meter.0[n].load(Relaxed))
@@ -272,13 +181,13 @@ mod tests {
         let link = Link::default();
         // Two entries of 128 and 320 bytes to the host: a read of two status words, then 1 + 2
         // TLPs.
-        let c = link.batch_cost(&[128, 320], false);
+        let c = batch_cost(&link, &[128, 320], false);
         let (payload, overhead) = (2 * 8 + 448, 2 * (24 + 20) + 3 * 24);
         let want =
             Cost { entries: 2, reads: 1, writes: 1, doorbells: 0, status_reads: 1, tlps: 4 + 3, payload, overhead };
         assert_eq!(c, want);
         // To the card: a doorbell, a read with one completion and one with two, two status words.
-        let c = link.batch_cost(&[128, 320], true);
+        let c = batch_cost(&link, &[128, 320], true);
         let (payload, overhead) = (4 + 448 + 2 * 8, 24 + (24 + 20) + (24 + 2 * 20) + 2 * 24);
         let want =
             Cost { entries: 2, reads: 1, writes: 1, doorbells: 1, status_reads: 0, tlps: 1 + 5 + 2, payload, overhead };
@@ -308,15 +217,6 @@ mod tests {
             let gain = a[8] * 100 / b[8];
             assert!(gain > 700 && gain <= before, "{frame}: {gain} %, before {before}");
             before = gain;
-        }
-    }
-
-    #[test]
-    fn parameters_are_checked() {
-        let of = |text: &str| Link::of(&[text.to_string()]);
-        assert_eq!(of("batch=8,wait=0").map(|l| (l.batch, l.wait)), Ok((8, 0)));
-        for wrong in ["batch", "batch=x", "batch=0", "entry=100", "speed=3", "payload=1", "blocking=2"] {
-            assert!(of(wrong).is_err_and(|e| e.contains(wrong.split('=').next().unwrap_or(""))), "{wrong}");
         }
     }
 }

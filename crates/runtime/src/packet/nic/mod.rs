@@ -29,11 +29,11 @@ mod shared;
 mod tell;
 
 pub use agent::{Agent, Work};
-pub use layout::{LinkRing, Side};
+pub use layout::{LinkRing, ProcessSide};
 pub use link::{Carried, LinkIn, LinkOut};
 pub use meter::{Cost, Link, PARAMETERS};
 pub use mirror::Tables;
-pub use peer::{Peer, Served};
+pub use peer::{AgentPeer, Served};
 pub use role::{Inherited, Role};
 pub use shared::Joint;
 pub use tell::{explained, metrics, summary};

@@ -20,7 +20,7 @@ use wireloom_ir::desc::ParamValue;
 const LOOK: Duration = Duration::from_millis(10);
 
 /// The way to the agent.
-pub struct Peer {
+pub struct AgentPeer {
     channel: Channel,
     stop: Stop,
 }
@@ -34,12 +34,12 @@ pub struct Served<'a> {
     pub wake: &'a dyn Fn(),
 }
 
-impl Peer {
-    pub fn of(inherited: &Inherited, stop: Stop) -> Result<Peer, Error> {
+impl AgentPeer {
+    pub fn of(inherited: &Inherited, stop: Stop) -> Result<AgentPeer, Error> {
         let socket: Option<OwnedFd> = inherited.socket.lock().unwrap_or_else(|e| e.into_inner()).take();
         let socket = socket.ok_or_else(|| Error::Program("the process of the NIC was started twice".into()))?;
         let channel = Channel::open(socket).map_err(|e| Error::Io("cannot reach the process of the CPU".into(), e))?;
-        Ok(Peer { channel, stop })
+        Ok(AgentPeer { channel, stop })
     }
 
     pub fn ready(&mut self, ports: &[(String, String, String)]) {

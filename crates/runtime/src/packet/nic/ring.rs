@@ -104,7 +104,7 @@ impl Form {
 
 /// A ring's memory, kept by whoever uses it.
 #[derive(Clone)]
-pub struct Memory {
+pub struct RingMemory {
     header: *const Header,
     slots: *mut u8,
     pub form: Form,
@@ -113,15 +113,15 @@ pub struct Memory {
 
 // SAFETY: shared words are atomic. The content of a slot is used by the side that its status names;
 // a process that breaks this spoils content only, which is checked or taken as it is.
-unsafe impl Send for Memory {}
+unsafe impl Send for RingMemory {}
 
-impl Memory {
+impl RingMemory {
     /// # Safety `at` names `form.bytes()` bytes, aligned to 128, which live as long as `keep`. They
     /// are zero, or were a ring of this form.
-    pub unsafe fn at(at: *mut u8, form: Form, keep: Arc<dyn Send + Sync>) -> Memory {
+    pub unsafe fn at(at: *mut u8, form: Form, keep: Arc<dyn Send + Sync>) -> RingMemory {
         // SAFETY: by contract.
         let slots = unsafe { at.add(std::mem::size_of::<Header>()) };
-        Memory { header: at.cast(), slots, form, _keep: keep }
+        RingMemory { header: at.cast(), slots, form, _keep: keep }
     }
 
     /// Makes all slots free, before anybody uses them.
@@ -212,16 +212,16 @@ struct Checked {
     check: u64,
 }
 
-pub struct Producer {
-    m: Memory,
+pub struct RingProducer {
+    m: RingMemory,
     put: u64,
     freed: u64,
     depth: u64,
 }
 
-impl Producer {
+impl RingProducer {
     /// `anew`: takes the place of one that has ended.
-    pub fn new(m: Memory, depth: usize, anew: bool) -> Producer {
+    pub fn new(m: RingMemory, depth: usize, anew: bool) -> RingProducer {
         let size = m.form.slots as u64;
         let (mut put, mut freed) = (0, 0);
         if anew {
@@ -235,10 +235,10 @@ impl Producer {
             (put..freed + size).filter(|n| m.status(*n) != free(*n)).for_each(|n| m.set(n, free(n)));
             m.header().put.0.store(put, Release);
         }
-        Producer { m, put, freed, depth: depth as u64 }
+        RingProducer { m, put, freed, depth: depth as u64 }
     }
 
-    pub fn memory(&self) -> &Memory {
+    pub fn memory(&self) -> &RingMemory {
         &self.m
     }
 
@@ -298,16 +298,16 @@ impl Producer {
     }
 }
 
-pub struct Consumer {
-    m: Memory,
+pub struct RingConsumer {
+    m: RingMemory,
     taken: u64,
     head: Option<Head>,
     looks: u32,
 }
 
-impl Consumer {
+impl RingConsumer {
     /// `anew`: takes the place of one that has ended.
-    pub fn new(m: Memory, anew: bool) -> Consumer {
+    pub fn new(m: RingMemory, anew: bool) -> RingConsumer {
         let mut taken = 0;
         if anew {
             let put = m.header().put.0.load(Acquire);
@@ -319,10 +319,10 @@ impl Consumer {
             }
             m.header().taken.0.store(taken, Release);
         }
-        Consumer { m, taken, head: None, looks: 0 }
+        RingConsumer { m, taken, head: None, looks: 0 }
     }
 
-    pub fn memory(&self) -> &Memory {
+    pub fn memory(&self) -> &RingMemory {
         &self.m
     }
 

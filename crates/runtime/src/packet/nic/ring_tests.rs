@@ -8,14 +8,14 @@ unsafe impl Sync for Bytes {}
 // SAFETY: as above.
 unsafe impl Send for Bytes {}
 
-fn memory(depth: usize, slot: usize) -> Memory {
+fn memory(depth: usize, slot: usize) -> RingMemory {
     let form = Form::of(depth, slot, 4 * slot);
     let keep = Arc::new(Bytes(std::cell::UnsafeCell::new(vec![0u128; form.bytes() / 16 + 8])));
     let at = keep.0.get();
     // SAFETY: the vector lives as long as `keep`; its address is brought up to 128.
     let m = unsafe {
         let at = (*at).as_mut_ptr().cast::<u8>();
-        Memory::at(at.add(at.align_offset(128)), form, keep)
+        RingMemory::at(at.add(at.align_offset(128)), form, keep)
     };
     m.clear();
     m
@@ -25,7 +25,7 @@ fn content(n: u64, len: usize) -> Vec<u8> {
     (0..len).map(|i| (n as usize * 7 + i) as u8).collect()
 }
 
-fn put(p: &mut Producer, n: u64, len: usize) -> bool {
+fn put(p: &mut RingProducer, n: u64, len: usize) -> bool {
     let room = p.has_room(len);
     if room {
         let all = content(n, len);
@@ -36,7 +36,7 @@ fn put(p: &mut Producer, n: u64, len: usize) -> bool {
     room
 }
 
-fn take(c: &mut Consumer) -> Option<(u64, Vec<u8>)> {
+fn take(c: &mut RingConsumer) -> Option<(u64, Vec<u8>)> {
     let head = c.peek()?;
     let mut to = vec![0; head.len as usize];
     let (a, b) = to.split_at_mut((head.len as usize).min(24));
@@ -45,8 +45,8 @@ fn take(c: &mut Consumer) -> Option<(u64, Vec<u8>)> {
     Some((head.now, to))
 }
 
-fn ends(m: &Memory) -> (Producer, Consumer) {
-    (Producer::new(m.clone(), 8, false), Consumer::new(m.clone(), false))
+fn ends(m: &RingMemory) -> (RingProducer, RingConsumer) {
+    (RingProducer::new(m.clone(), 8, false), RingConsumer::new(m.clone(), false))
 }
 
 #[test]
@@ -82,8 +82,8 @@ fn a_full_ring_says_so() {
     while take(&mut c).is_some() {}
     // A frame of more slots than its queue is deep has them to itself.
     let m = memory(1, 128);
-    let mut p = Producer::new(m.clone(), 1, false);
-    let mut c = Consumer::new(m, false);
+    let mut p = RingProducer::new(m.clone(), 1, false);
+    let mut c = RingConsumer::new(m, false);
     assert!(put(&mut p, 0, 400) && !put(&mut p, 1, 4));
     assert_eq!(take(&mut c).map(|e| e.1), Some(content(0, 400)));
     assert!(put(&mut p, 1, 4) && !put(&mut p, 2, 4));
@@ -97,7 +97,7 @@ fn damage_is_counted_and_passed() {
         for change in [0xff, 1, 0x80] {
             for waiting in [0, 1, 3] {
                 let m = memory(4, 128);
-                let (mut p, mut c) = (Producer::new(m.clone(), 4, false), Consumer::new(m.clone(), false));
+                let (mut p, mut c) = (RingProducer::new(m.clone(), 4, false), RingConsumer::new(m.clone(), false));
                 (0..waiting).for_each(|n| assert!(put(&mut p, n, 60)));
                 m.bytes()[at] ^= change;
                 let (mut next, mut last, mut came) = (waiting, None, 0);
@@ -169,8 +169,8 @@ fn a_side_takes_the_place_of_one_that_has_ended() {
             (last, came) = (Some(n), came + 1);
         }
         match round % 3 {
-            0 => p = Producer::new(m.clone(), 8, true),
-            1 => c = Consumer::new(m.clone(), true),
+            0 => p = RingProducer::new(m.clone(), 8, true),
+            1 => c = RingConsumer::new(m.clone(), true),
             _ => {}
         }
     }
@@ -182,7 +182,7 @@ fn a_side_takes_the_place_of_one_that_has_ended() {
     for k in 1..3 {
         m.set(p.put + k, full(p.put + k, MORE));
     }
-    let mut p = Producer::new(m.clone(), 8, true);
+    let mut p = RingProducer::new(m.clone(), 8, true);
     for n in 0..50 {
         assert!(put(&mut p, n, 200));
         assert_eq!(take(&mut c).map(|e| e.0), Some(n));
@@ -192,7 +192,7 @@ fn a_side_takes_the_place_of_one_that_has_ended() {
 #[test]
 fn it_works_between_threads() {
     let m = memory(64, 256);
-    let (mut p, mut c) = (Producer::new(m.clone(), 64, false), Consumer::new(m, false));
+    let (mut p, mut c) = (RingProducer::new(m.clone(), 64, false), RingConsumer::new(m, false));
     let n = 100_000;
     let feeder = std::thread::spawn(move || {
         for i in 0..n {

@@ -1,16 +1,16 @@
 //! The memory and the descriptors that two processes share.
 
-use super::layout::{nic_cores, Layout, LinkRing, Side, HEAD};
+use super::layout::{nic_cores, Layout, LinkRing, ProcessSide, HEAD};
 use super::meter::Link;
 use super::ring;
 use crate::engine::common;
 use crate::error::Error;
-use crate::packet::board::{Board, Memory, Place};
+use crate::packet::board::{Board, BoardMemory, Place};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::Arc;
-use wireloom_ir::desc::Desc;
+use wireloom_ir::desc::{Desc, HandlerOn};
 
 /// Mapped memory.
 struct Mapping {
@@ -32,7 +32,7 @@ impl Drop for Mapping {
     }
 }
 
-impl Memory for Mapping {
+impl BoardMemory for Mapping {
     fn places(&self) -> &[Place] {
         // SAFETY: the layout has so many there, of atomic words, aligned to a page.
         unsafe { std::slice::from_raw_parts(self.at.add(HEAD).cast::<Place>(), self.cores) }
@@ -60,7 +60,7 @@ fn map(file: OwnedFd, layout: &Layout) -> io::Result<Mapping> {
 
 /// One process's view of what both share.
 pub struct Joint {
-    pub side: Side,
+    pub side: ProcessSide,
     pub link: Link,
     pub layout: Layout,
     map: Arc<Mapping>,
@@ -77,7 +77,14 @@ pub struct Joint {
 
 /// A number for the program and what it is told.
 fn digest(desc: &Desc, layout: &Layout, link: &Link) -> u64 {
-    let text = format!("{}{layout:?}{link:?}", serde_json::to_string(desc).unwrap_or_default());
+    let mut desc = desc.clone();
+    for h in &mut desc.handlers {
+        // The first process alone knows which handlers of frames run in the XDP hook.
+        if matches!(h.on, HandlerOn::Frame { .. }) {
+            h.on = HandlerOn::Elsewhere
+        }
+    }
+    let text = format!("{}{layout:?}{link:?}", serde_json::to_string(&desc).unwrap_or_default());
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3))
 }
 
@@ -96,13 +103,13 @@ impl Joint {
         common::check(unsafe { libc::ftruncate(file.as_raw_fd(), layout.bytes() as libc::off_t) }).map_err(fail)?;
         let bells = (0..layout.cores).map(|_| common::bell(libc::EFD_NONBLOCK).map(Arc::new));
         let bells = bells.collect::<io::Result<_>>().map_err(fail)?;
-        let joint = Joint::with(Side::Cpu, desc, link, map(file, &layout).map_err(fail)?, (layout, bells));
+        let joint = Joint::with(ProcessSide::Cpu, desc, link, map(file, &layout).map_err(fail)?, (layout, bells));
         joint.words(0, 1)[0].store(digest(desc, &joint.layout, &link), Relaxed);
         (0..joint.layout.ways.len()).for_each(|k| joint.ring(k).clear());
         Ok(joint)
     }
 
-    fn with(side: Side, desc: &Desc, link: Link, map: Mapping, of: (Layout, Vec<Arc<OwnedFd>>)) -> Joint {
+    fn with(side: ProcessSide, desc: &Desc, link: Link, map: Mapping, of: (Layout, Vec<Arc<OwnedFd>>)) -> Joint {
         Joint {
             side,
             link,
@@ -142,7 +149,7 @@ impl Joint {
         }
         let map = map(file, &layout).map_err(|e| Error::Io("cannot map the memory of the CPU's process".into(), e))?;
         let bells = files.into_iter().map(Arc::new).collect();
-        let joint = Joint { anew, ..Joint::with(Side::Nic, desc, link, map, (layout, bells)) };
+        let joint = Joint { anew, ..Joint::with(ProcessSide::Nic, desc, link, map, (layout, bells)) };
         match joint.words(0, 1)[0].load(Relaxed) == digest(desc, &joint.layout, &link) {
             true => Ok(joint),
             false => Err(other()),
@@ -162,9 +169,11 @@ impl Joint {
         Board::within(self.map.clone())
     }
 
-    pub fn ring(&self, way: usize) -> ring::Memory {
+    pub fn ring(&self, way: usize) -> ring::RingMemory {
         // SAFETY: the layout has a ring of this form there, whose memory was zero.
-        unsafe { ring::Memory::at(self.map.at.add(self.layout.ring(way)), self.layout.forms[way], self.map.clone()) }
+        unsafe {
+            ring::RingMemory::at(self.map.at.add(self.layout.ring(way)), self.layout.forms[way], self.map.clone())
+        }
     }
 
     fn words(&self, at: usize, count: usize) -> &[AtomicU64] {

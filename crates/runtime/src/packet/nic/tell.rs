@@ -1,7 +1,7 @@
 //! The counts of the link, for `/metrics` and for the end of a run.
 
 use super::layout::LinkRing;
-use super::meter::{Link, NAMES};
+use super::meter::{batch_cost, Link, NAMES};
 use super::ring::Form;
 use super::shared::Joint;
 use crate::admin::Family;
@@ -151,7 +151,7 @@ fn costs(desc: &Desc, link: &Link, port: usize, to_card: bool) -> String {
             FramePart::Headers(more) => frame.min(54 + more as usize),
             FramePart::Nothing => 0,
         };
-        let c = link.batch_cost(&vec![form.crossing(entry + there); link.batch as usize], to_card);
+        let c = batch_cost(link, &vec![form.crossing(entry + there); link.batch as usize], to_card);
         format!(
             "{} transactions and {} bytes per packet of {frame} bytes",
             hundredths(c.transactions(), c.entries),

@@ -15,7 +15,7 @@ const LINKS: [(u32, &str); 7] = [
 
 /// The first header of the frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Link {
+pub enum LinkType {
     Ethernet,
     /// IPv4 or IPv6, told by the first four bits.
     Ip,
@@ -24,12 +24,12 @@ pub enum Link {
 /// The message about an unsupported link type begins with this.
 pub(super) const OTHER_LINK: &str = "link type ";
 
-impl Link {
+impl LinkType {
     /// By its number in a file.
-    pub(super) fn of(number: u32) -> Result<Link, String> {
+    pub(super) fn of(number: u32) -> Result<LinkType, String> {
         match number & 0xffff {
-            1 => Ok(Link::Ethernet),
-            12 | 14 | 101 | 228 | 229 => Ok(Link::Ip),
+            1 => Ok(LinkType::Ethernet),
+            12 | 14 | 101 | 228 | 229 => Ok(LinkType::Ip),
             n => {
                 let name = LINKS.iter().find(|l| l.0 == n).map_or(String::new(), |l| format!(" ({})", l.1));
                 Err(format!("{OTHER_LINK}{n}{name} is not supported: only Ethernet (1) and raw IP (101, 228, 229)"))
@@ -38,8 +38,8 @@ impl Link {
     }
     pub(super) fn number(self) -> u16 {
         match self {
-            Link::Ethernet => 1,
-            Link::Ip => 101,
+            LinkType::Ethernet => 1,
+            LinkType::Ip => 101,
         }
     }
 }
@@ -48,13 +48,13 @@ impl Link {
 /// unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Style {
-    pub link: Link,
+    pub link: LinkType,
     pub nanos: bool,
     pub snap: u32,
 }
 
 impl Default for Style {
     fn default() -> Self {
-        Style { link: Link::Ethernet, nanos: true, snap: FRAME_MAX as u32 }
+        Style { link: LinkType::Ethernet, nanos: true, snap: FRAME_MAX as u32 }
     }
 }

@@ -11,7 +11,7 @@ mod read;
 mod record;
 mod write;
 
-pub use link::{Link, Style};
+pub use link::{LinkType, Style};
 pub use read::Reader;
 pub use write::Writer;
 
@@ -22,9 +22,9 @@ use std::io;
 use std::os::fd::RawFd;
 
 /// A capture that is read.
-pub struct Input(pub Reader);
+pub struct CaptureInput(pub Reader);
 
-impl FramePort for Input {
+impl FramePort for CaptureInput {
     fn receive(&mut self, pool: &mut Pool, into: &mut Batch, until: u64) -> io::Result<()> {
         let mut first = None;
         while into.room() > 0 {

@@ -1,7 +1,7 @@
 //! Blocks of a pcapng file: section headers, interfaces and frames; the others are skipped.
 
 use super::super::pool::FRAME_MAX;
-use super::link::Link;
+use super::link::LinkType;
 use super::record::{u16_at, u32_at, Next};
 
 const SECTION: u32 = 0x0a0d_0d0a;
@@ -37,7 +37,7 @@ pub struct Section {
     big: bool,
     interfaces: Vec<Interface>,
     /// Of all frames of the file.
-    link: Option<Link>,
+    link: Option<LinkType>,
     /// Of the last frame: simple packets have no time.
     time: u64,
 }
@@ -63,8 +63,8 @@ impl Section {
 
     /// The link type of the frames. Without a frame so far it is that of the first supported
     /// interface.
-    pub fn link(&self) -> Option<Link> {
-        self.link.or_else(|| self.interfaces.iter().find_map(|i| Link::of(i.link).ok()))
+    pub fn link(&self) -> Option<LinkType> {
+        self.link.or_else(|| self.interfaces.iter().find_map(|i| LinkType::of(i.link).ok()))
     }
 
     /// Whether a block of this kind is parsed.
@@ -147,7 +147,7 @@ impl Section {
 
     /// Frames of all interfaces begin alike.
     fn frame_of(&mut self, i: Interface) -> Result<(), String> {
-        let link = Link::of(i.link)?;
+        let link = LinkType::of(i.link)?;
         if *self.link.get_or_insert(link) == link {
             Ok(())
         } else {

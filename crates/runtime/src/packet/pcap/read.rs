@@ -2,7 +2,7 @@
 //! in it.
 
 use super::super::pool::FRAME_MAX;
-use super::link::{Link, Style, OTHER_LINK};
+use super::link::{LinkType, Style, OTHER_LINK};
 use super::ng::Section;
 use super::record::{u16_at, u32_at, Next};
 use std::fs::File;
@@ -139,7 +139,7 @@ impl Reader {
             [0x0a, 0x0d, 0x0d, 0x0a] => return self.first_section(),
             [a, b, c, d] => return Err(format!("not a capture: begins with {a:02x} {b:02x} {c:02x} {d:02x}")),
         };
-        let (major, snap, link) = (u16_at(h, 4, big), u32_at(h, 16, big), Link::of(u32_at(h, 20, big))?);
+        let (major, snap, link) = (u16_at(h, 4, big), u32_at(h, 16, big), LinkType::of(u32_at(h, 20, big))?);
         if major != 2 {
             return Err(format!("version {major} of the pcap format is not known"));
         }
@@ -157,7 +157,7 @@ impl Reader {
         match (section.link(), self.failure.take()) {
             (None, Some(e)) => return Err(e),
             (link, failure) => {
-                self.style = Style { link: link.unwrap_or(Link::Ethernet), ..Style::default() };
+                self.style = Style { link: link.unwrap_or(LinkType::Ethernet), ..Style::default() };
                 self.failure = failure;
             }
         }

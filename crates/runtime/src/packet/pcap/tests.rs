@@ -182,7 +182,7 @@ fn interfaces_without_frames_may_be_of_any_kind() {
     let ip = f.len() - 2 * 36;
     f.drain(ip - 2 * 36..ip);
     let reader = Reader::new(Box::new(std::io::Cursor::new(f.clone()))).unwrap();
-    assert_eq!(reader.style().link, Link::Ip);
+    assert_eq!(reader.style().link, LinkType::Ip);
     let (frames, error) = read_all(f).unwrap();
     assert_eq!(frames, [(0, 1, vec![2])]);
     assert!(error.unwrap().contains("frame 2 of the capture cannot be read: link type 239"));
@@ -246,7 +246,7 @@ fn a_batch_ends_where_time_jumps() {
     }
     w.finish().unwrap();
     let mut pool = Pool::all(1, 256).unwrap().remove(0);
-    let mut input = Input(Reader::open(&path).unwrap());
+    let mut input = CaptureInput(Reader::open(&path).unwrap());
     let mut sizes = Vec::new();
     while !input.ended() {
         let mut batch = Batch::default();

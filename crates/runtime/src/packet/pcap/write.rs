@@ -1,6 +1,6 @@
 //! Writing captures: pcap, or pcapng by the file's name; compressed if it ends in `.gz` or `.zst`.
 
-use super::link::{Link, Style};
+use super::link::{LinkType, Style};
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
@@ -73,7 +73,7 @@ impl Writer {
         self.words(&[magic, 0x0004_0002, 0, 0, s.snap.max(u16::MAX.into()), s.link.number().into()]);
     }
 
-    fn ng_header(&mut self, link: Link) {
+    fn ng_header(&mut self, link: LinkType) {
         // A section of unknown length, and one interface that counts nanoseconds.
         self.words(&[0x0a0d_0d0a, 28, 0x1a2b_3c4d, 0x0000_0001, u32::MAX, u32::MAX, 28]);
         self.words(&[1, 32, link.number().into(), super::super::pool::FRAME_MAX as u32, 0x0001_0009, 9, 0, 32]);

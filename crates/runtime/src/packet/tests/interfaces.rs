@@ -154,7 +154,7 @@ fn apps_share_an_interface() {
     for (engine, cores) in [("afpacket", 1), ("afxdp", 1), ("nic", 2), ("afpacket", 2)] {
         let app = |name: &str, mode| (program(&[]), Desc { app: name.into(), cluster: Some(0), ..desc(mode) });
         let apps = vec![app("grow", GROW), app("bridge", BRIDGE), app("count", DROP), app("shrink", SHRINK)];
-        let sinks = ["grow", "shrink"].map(|_| Arc::new(Sink { keep: true, ..Sink::default() }));
+        let sinks = ["grow", "shrink"].map(|_| Arc::new(FrameSink { keep: true, ..FrameSink::default() }));
         let bind = pairs(&[
             ("wire", net.wire(engine)),
             ("mon", "null".into()),

@@ -28,7 +28,7 @@ fn pcap_to_pcap(mode: u64, input: &str, output: &str) -> Summary {
 
 #[test]
 fn a_capture_passes_unchanged() {
-    for style in [pcap::Style::default(), pcap::Style { nanos: false, snap: 65_535, link: pcap::Link::Ip }] {
+    for style in [pcap::Style::default(), pcap::Style { nanos: false, snap: 65_535, link: pcap::LinkType::Ip }] {
         let (input, output) = (temp("same-in.pcap"), temp("same-out.pcap"));
         let mut w = pcap::Writer::create(Path::new(&input), style).unwrap();
         for i in 0..10_000u64 {
@@ -157,7 +157,7 @@ fn cores_of_flows(one_queue: bool, rps: Rps) -> Vec<Vec<usize>> {
             frames.push(&frame(flow, seq), 0);
         }
     }
-    let sink = Arc::new(Sink { keep: true, ..Sink::default() });
+    let sink = Arc::new(FrameSink { keep: true, ..FrameSink::default() });
     let mut options = Options {
         bind: pairs(&[("wire", "memory:in".into()), ("out", "memory:out".into()), ("mon", "null".into())]),
         rps,
@@ -382,7 +382,7 @@ fn filtered_frames_are_counted() {
             })
             .collect();
         let run = |keep: bool, writes: bool| {
-            let sink = Arc::new(Sink { keep, ..Sink::default() });
+            let sink = Arc::new(FrameSink { keep, ..FrameSink::default() });
             let mon = if writes { format!("pcap:{}", temp("filtered.pcap")) } else { "null".into() };
             let mut options = Options {
                 bind: pairs(&[("wire", "memory:in".into()), ("out", "memory:out".into()), ("mon", mon)]),

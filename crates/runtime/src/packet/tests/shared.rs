@@ -43,7 +43,7 @@ fn run(apps: &[(u64, Option<u32>, u32)], wire: &str, frames: Frames, cores: usiz
     for (n, (mode, cluster, by)) in apps.iter().enumerate() {
         let (name, by) = (format!("app{n}"), format!("-DBY={by}"));
         options.bind.push((format!("{name}.out"), format!("memory:{name}")));
-        let sink = Arc::new(Sink { keep: true, ..Sink::default() });
+        let sink = Arc::new(FrameSink { keep: true, ..FrameSink::default() });
         options.memory.insert(name.clone(), (Frames::default(), Some(sink.clone())));
         sinks.push(sink);
         list.push((program(&["-DSTEER", &by]), Desc { app: name, cluster: *cluster, ..desc(*mode) }));

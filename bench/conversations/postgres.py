@@ -1,0 +1,131 @@
+#!/usr/bin/env python3
+"""CPU time per transaction of postgres_proxy beside pgbouncer in session mode, in front of one PostgreSQL.
+
+Each round runs pgbench through both, one after the other. CPU time is that of the proxy's process, so
+other load on the machine changes little. `postgres.py [--rounds 5] [--seconds 4] [--conns 16]`.
+"""
+import argparse
+import os
+import pathlib
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+USER, PASSWORD = "postgres", "secret"
+JOBS = {
+    "select": ["-S", "-M", "simple"],
+    "prepared": ["-S", "-M", "prepared"],
+    "tpcb": ["-M", "simple"],
+    "rows": ["-n", "-f", "rows.sql"],
+}
+
+
+def as_user(args):
+    """PostgreSQL and pgbouncer do not run as root."""
+    if os.geteuid() == 0:
+        return ["setpriv", "--reuid", USER, "--regid", USER, "--clear-groups"] + args
+    return args
+
+
+def program(name):
+    found = sorted(pathlib.Path("/usr/lib/postgresql").glob(f"*/bin/{name}"))
+    return str(found[-1]) if found else name
+
+
+def cpu(pid):
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(") ", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def wait(port, database="postgres"):
+    for _ in range(200):
+        args = ["psql", "-X", "-h", "127.0.0.1", "-p", str(port), "-U", USER, "-d", database, "-c", "select 1"]
+        if subprocess.run(args, capture_output=True).returncode == 0:
+            return
+        time.sleep(0.05)
+    sys.exit(f"nobody answers on port {port}")
+
+
+def start(folder, children):
+    data = folder / "data"
+    (folder / "password").write_text(PASSWORD)
+    (folder / "rows.sql").write_text("select * from generate_series(1, 200) n;\n")
+    if os.geteuid() == 0:
+        shutil.chown(folder, USER)
+        shutil.chown(folder / "password", USER)
+    run = {"cwd": folder, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    subprocess.run(as_user([program("initdb"), "-D", str(data), "-U", USER, "-A", "scram-sha-256", "-N",
+                            f"--pwfile={folder}/password"]), check=True, **run)
+    children.append(subprocess.Popen(as_user([
+        program("postgres"), "-D", str(data), "-p", "6501", "-k", str(folder), "-c", "fsync=off",
+        "-c", "synchronous_commit=off", "-c", "listen_addresses=127.0.0.1", "-c", "max_connections=500"]), **run))
+    wait(6501)
+    (folder / "users.txt").write_text(f'"{USER}" "{PASSWORD}"\n')
+    (folder / "bouncer.ini").write_text(
+        "[databases]\n* = host=127.0.0.1 port=6501\n[pgbouncer]\nlisten_addr=127.0.0.1\nlisten_port=6502\n"
+        f"auth_type=plain\nauth_file={folder}/users.txt\npool_mode=session\nmax_client_conn=1000\n"
+        "default_pool_size=400\nignore_startup_parameters=extra_float_digits\nunix_socket_dir=\nlogfile=\n")
+    for name in ("users.txt", "bouncer.ini"):
+        if os.geteuid() == 0:
+            shutil.chown(folder / name, USER)
+    bouncer = subprocess.Popen(as_user(["pgbouncer", "-q", str(folder / "bouncer.ini")]), **run)
+    children.append(bouncer)
+    wireloom = os.environ.get("WIRELOOM", str(ROOT / "target/release/wireloom"))
+    ours = subprocess.Popen([wireloom, "run", str(ROOT / "apps/postgres_proxy.loom"), "--set", "port=6503",
+                             "--set", "servers=127.0.0.1:6501", "--cores", "1"], **run)
+    children.append(ours)
+    wait(6502)
+    wait(6503)
+    # It serves unoptimised code at first.
+    time.sleep(8)
+    return {"wireloom": (ours.pid, 6503), "pgbouncer": (bouncer.pid, 6502)}
+
+
+def bench(folder, port, args, conns, seconds):
+    out = subprocess.run(["pgbench", "-h", "127.0.0.1", "-p", str(port), "-U", USER, "-c", str(conns), "-j", "1",
+                          "-T", str(seconds)] + args + ["postgres"], cwd=folder, capture_output=True, text=True)
+    found = re.search(r"actually processed: (\d+)", out.stdout)
+    if not found:
+        sys.exit(out.stdout + out.stderr)
+    return int(found.group(1))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=int, default=4)
+    parser.add_argument("--conns", type=int, default=16)
+    parser.add_argument("--jobs", default=",".join(JOBS))
+    args = parser.parse_args()
+    os.environ["PGPASSWORD"] = PASSWORD
+    folder, children = pathlib.Path(tempfile.mkdtemp(prefix="wireloom-bench-")), []
+    try:
+        peers = start(folder, children)
+        subprocess.run(["pgbench", "-i", "-q", "-s", "2", "-h", "127.0.0.1", "-p", "6501", "-U", USER, "postgres"],
+                       check=True, capture_output=True)
+        print("| job | connections | wireloom µs | pgbouncer µs | ratio |\n|---|---|---|---|---|")
+        for job in args.jobs.split(","):
+            seen = {name: [] for name in peers}
+            for _ in range(args.rounds):
+                for name, (pid, port) in peers.items():
+                    before = cpu(pid)
+                    done = bench(folder, port, JOBS[job], args.conns, args.seconds)
+                    seen[name].append((cpu(pid) - before) / done * 1e6)
+            ours, theirs = (statistics.median(seen[n]) for n in ("wireloom", "pgbouncer"))
+            ratio = statistics.median(a / b for a, b in zip(seen["wireloom"], seen["pgbouncer"]))
+            print(f"| {job} | {args.conns} | {ours:.2f} | {theirs:.2f} | {ratio:.2f} |", flush=True)
+    finally:
+        for child in reversed(children):
+            child.terminate()
+        for child in children:
+            child.wait()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()

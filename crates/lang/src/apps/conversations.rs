@@ -1,0 +1,174 @@
+//! Conversations of an app: the channels that its sessions keep, and their handlers.
+
+use super::handlers::{at, plain, run};
+use super::scope::AppName;
+use crate::body::HandlerCtx;
+use crate::compiler::{Compiler, Reported, R};
+use crate::ir_builder as build;
+use crate::names::ModId;
+use crate::ty::{Ty, U32};
+use crate::val::Val;
+use wireloom_ir::{self as ir, desc};
+use wireloom_syntax::ast::{self, Ident, Path, Span};
+use wireloom_syntax::Diagnostic;
+
+impl Compiler<'_> {
+    /// Whether the connections of a protocol belong to clients.
+    pub fn is_session(&self, p: ir::ProtocolId) -> bool {
+        self.m.protocols.get(p.index()).is_some_and(|p| p.sharing == desc::Sharing::Session)
+    }
+
+    /// The port whose clients have conversations, and its protocol.
+    pub fn conversation_port(&self) -> Option<(ir::PortId, ir::ProtocolId)> {
+        let port = self.m.port_of(ir::Peer::Client)?;
+        let all = &self.m.ports[port.index()].protocols;
+        Some((port, all.iter().copied().find(|p| self.is_session(*p))?))
+    }
+
+    /// `session up: connection of db`
+    pub fn declare_channel(&mut self, name: &Ident, port: &Ident) {
+        let what = match self.channel(name, port) {
+            Ok(c) => AppName::Channel(c),
+            Err(Reported) => AppName::Failed,
+        };
+        self.add(name, what);
+    }
+
+    fn channel(&mut self, name: &Ident, port: &Ident) -> R<ir::ChannelId> {
+        let p = self.port_named(0, port)?;
+        let of = self.m.ports[p.index()].clone();
+        let session = of.protocols.first().is_some_and(|q| self.is_session(*q));
+        if !matches!(of.kind, desc::PortKind::Connect(_)) || !session {
+            let d = Diagnostic::error("E0697", port.span, format!("clients have no connections of their own to `{}`", port.name))
+                .label("not a connecting port of conversations")
+                .hint("the port connects, and its protocol has `up`, `down` and `sharing session`");
+            return Err(self.report(d));
+        }
+        if self.conversation_port().is_none() {
+            let d = Diagnostic::error("E0697", name.span, "no client could own this connection")
+                .hint("a listening port speaks a protocol with `sharing session`");
+            return Err(self.report(d));
+        }
+        if self.m.channels.len() >= ir::CHANNELS_MAX {
+            let text = format!("an app keeps at most {} connections for each client", ir::CHANNELS_MAX);
+            return Err(self.error("E0697", name.span, text));
+        }
+        let span = self.span(name.span);
+        self.m.channels.push(ir::Channel { name: name.name.clone(), span, port: p });
+        Ok(ir::ChannelId(self.m.channels.len() as u32 - 1))
+    }
+
+    /// A listening port of conversations has one protocol, and there is one such port.
+    pub fn one_conversation(&mut self, listens: &ast::Port, protocols: &[ir::ProtocolId]) -> R<()> {
+        if !protocols.iter().any(|p| self.is_session(*p)) {
+            return Ok(());
+        }
+        let told = if protocols.len() > 1 {
+            "a port of conversations speaks one protocol"
+        } else if self.conversation_port().is_some() {
+            "an app has one listening port of conversations"
+        } else {
+            return Ok(());
+        };
+        Err(self.report(
+            Diagnostic::error("E0697", listens.name.span, told).hint("write another app for the other one"),
+        ))
+    }
+
+    /// `pg.up` and `pg.down` name the messages of a conversation: the protocol without the direction.
+    pub fn direction(&mut self, named: Option<&Path>, down: bool) -> R<Option<Path>> {
+        let Some(path) = named else { return Ok(None) };
+        let Some((last, rest)) = path.parts.split_last().filter(|(_, rest)| !rest.is_empty()) else {
+            return Ok(Some(path.clone()));
+        };
+        let (here, there, whose) = if down { ("down", "up", "servers") } else { ("up", "down", "clients") };
+        if last.name == there {
+            self.report(
+                Diagnostic::error("E0697", last.span, format!("{whose} send no `{there}`"))
+                    .hint(format!("write `{here}`")),
+            );
+        } else if last.name != here {
+            return Ok(Some(path.clone()));
+        }
+        let span = Span { end: rest[rest.len() - 1].span.end, ..path.span };
+        Ok(Some(Path { parts: rest.to_vec(), span }))
+    }
+
+    /// `on up(m) { … }`
+    pub fn channel_handler(&mut self, module: ModId, app: &str, h: &ast::Handler, span: Span) -> R<()> {
+        let ast::On::Message { port: name, param, index, protocol: named } = &h.on else { return Err(Reported) };
+        let Some(AppName::Channel(channel)) = self.app.get(&name.name).cloned() else { return Err(Reported) };
+        if let Some(i) = index {
+            return Err(self.no_array(&name.name, "connection", i.span));
+        }
+        let protocol = self.m.channel_protocol(channel).ok_or(Reported)?;
+        if let Some(path) = self.direction(named.as_ref(), true)? {
+            let port = self.m.channels[channel.index()].port;
+            self.handler_protocol(module, port, name, Some(&path))?;
+        }
+        let on = ir::On::Channel(channel);
+        self.first_of(on, name)?;
+        let unit = self.protocols[protocol.index()].response.ok_or(Reported)?;
+        let mut l = plain(self, module, format!("app {app}: on {}", name.name));
+        let msg = l.new_local(&param.name, &Ty::Msg(unit));
+        l.handler = l.cx.conversation(msg);
+        l.bind_all(&[(param.clone(), Val::path(Ty::Msg(unit), build::msg(msg)))]);
+        // Even in error it counts as handled: no second report.
+        let body = run(l, &h.body, h.guard.as_ref(), span).unwrap_or_default();
+        self.add_handler(&name.name, on, span, body);
+        Ok(())
+    }
+
+    /// `on up.opened`, `on up.closed`
+    pub fn channel_event(&mut self, module: ModId, app: &str, h: &ast::Handler, span: Span) -> R<()> {
+        let ast::On::Event { port: name, event, param } = &h.on else { return Err(Reported) };
+        let Some(AppName::Channel(channel)) = self.app.get(&name.name).cloned() else { return Err(Reported) };
+        let on = match event.name.as_str() {
+            "opened" => ir::On::ChannelOpened(channel),
+            "closed" => ir::On::ChannelClosed(channel),
+            other => {
+                let hint = crate::names::suggest(other, ["closed", "opened"].into_iter());
+                let d = Diagnostic::error("E0201", event.span, format!("a connection has no event `{other}`"))
+                    .note("events: `opened`, `closed`");
+                return Err(self.report(crate::names::with_hint(d, hint)));
+            }
+        };
+        if let Some(n) = param {
+            return Err(self.error("E0308", n.span, "this event has no value"));
+        }
+        self.first_of(on, name)?;
+        let mut l = plain(self, module, format!("app {app}: on {}.{}", name.name, event.name));
+        let instance = l.new_local("instance", &U32);
+        l.handler = l.cx.conversation(instance);
+        let body = run(l, &h.body, h.guard.as_ref(), span)?;
+        self.add_handler(&format!("{}.{}", name.name, event.name), on, span, body);
+        Ok(())
+    }
+
+    fn first_of(&mut self, on: ir::On, name: &Ident) -> R<()> {
+        let Some(first) = self.m.handlers.iter().find(|h| h.on == on).map(|h| at(&h.span)) else { return Ok(()) };
+        let d = Diagnostic::error("E0639", name.span, format!("`{}` has such a handler already", name.name));
+        Err(self.report(d.label("the second one").also(first, "the first one")))
+    }
+
+    /// What a handler of a conversation has at hand: the client, and no request.
+    pub fn conversation(&self, msg: ir::LocalId) -> Option<HandlerCtx> {
+        let (port, protocol) = self.conversation_port()?;
+        Some(HandlerCtx { port, protocol, req: msg, one_way: true, no_reply: true, greeting: false })
+    }
+
+    /// Channels whose messages nobody handles.
+    pub fn unhandled_channels(&mut self) {
+        for n in 0..self.m.channels.len() {
+            let on = ir::On::Channel(ir::ChannelId(n as u32));
+            if self.m.handlers.iter().any(|h| h.on == on) {
+                continue;
+            }
+            let (name, span) = (self.m.channels[n].name.clone(), at(&self.m.channels[n].span));
+            let d = Diagnostic::error("E0611", span, format!("no handler for messages of the connection `{name}`"))
+                .label("no handler")
+                .hint(format!("write `on {name}(m) {{ m -> client }}`"));
+            self.report(d);
+        }
+    }
+}

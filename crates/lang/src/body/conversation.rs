@@ -1,0 +1,107 @@
+//! Conversations in handlers: messages to the client and on its channels, opening and closing them.
+
+use super::destination::Sink;
+use super::Lower;
+use crate::apps::scope::AppName;
+use crate::compiler::{Reported, R};
+use crate::ty::Ty;
+use crate::val::Val;
+use ir::{Peer, StmtKind};
+use wireloom_ir as ir;
+use wireloom_syntax::ast::{Expr, ExprKind, Ident, Span};
+use wireloom_syntax::Diagnostic;
+
+impl Lower<'_, '_> {
+    /// The channel that an expression names.
+    pub fn channel_named(&self, e: &Expr) -> Option<ir::ChannelId> {
+        let ExprKind::Name(n) = &*e.kind else { return None };
+        match self.cx.app.get(&n.name) {
+            Some(AppName::Channel(c)) if self.in_app && self.lookup(&n.name).is_none() => Some(*c),
+            _ => None,
+        }
+    }
+
+    /// The member of a conversation that a message is sent to; none if it is something else.
+    pub fn member(&mut self, to: &Expr, span: Span) -> R<Option<Sink>> {
+        if let Some(channel) = self.channel_named(to) {
+            self.in_conversation(to.span)?;
+            let protocol = self.cx.m.channel_protocol(channel).ok_or(Reported)?;
+            return Ok(Some(Sink::Tell { to: Peer::Channel(channel), protocol, span }));
+        }
+        let ExprKind::Name(n) = &*to.kind else { return Ok(None) };
+        let clients = self.cx.conversation_port();
+        let named = self.cx.app.port(&n.name).filter(|_| self.in_app && self.lookup(&n.name).is_none());
+        let (Some(port), Some((clients, protocol))) = (named, clients) else { return Ok(None) };
+        if port != clients {
+            return Ok(None);
+        }
+        self.in_conversation(to.span)?;
+        Ok(Some(Sink::Tell { to: Peer::Client, protocol, span }))
+    }
+
+    /// Only handlers of a conversation have its members at hand.
+    pub fn in_conversation(&mut self, span: Span) -> R<()> {
+        self.impure = true;
+        if self.handler.is_some_and(|h| self.cx.is_session(h.protocol)) && self.kind == super::Kind::Handler {
+            return Ok(());
+        }
+        let d = Diagnostic::error("E0697", span, "there is no conversation here")
+            .label("whose connection?")
+            .hint("handlers of its messages and of its events have one: `on client(m)`, `on up.closed`");
+        Err(self.cx.report(d))
+    }
+
+    pub fn tell(&mut self, v: &Val, (to, protocol): (Peer, ir::ProtocolId), span: Span, at: Span) -> R<()> {
+        let msg = self.message_of(v, span)?;
+        let info = self.cx.protocols[protocol.index()].clone();
+        let down = to == Peer::Client;
+        let unit = if down { info.response } else { Some(info.request) };
+        self.same_unit(msg.unit, unit.ok_or(Reported)?, span)?;
+        let msg = self.forwarded(&msg, protocol, down, span)?;
+        let place = self.place_id(at);
+        self.push(at, StmtKind::Tell { to, msg, place });
+        Ok(())
+    }
+
+    /// What the conversation at hand remembers under a name: `client.mode`.
+    pub fn remembered(&mut self, base: &Expr, name: &Ident) -> Option<(ir::SessionId, Ty)> {
+        let ExprKind::Name(n) = &*base.kind else { return None };
+        let port = self.cx.app.port(&n.name).filter(|_| self.in_app && self.lookup(&n.name).is_none())?;
+        self.remembered_of(port, name)
+    }
+
+    pub fn remembered_of(&mut self, port: ir::PortId, name: &Ident) -> Option<(ir::SessionId, Ty)> {
+        let h = self.handler.filter(|h| h.port == port && self.kind == super::Kind::Handler)?;
+        let found = self.cx.protocols[h.protocol.index()].sessions.iter().find(|(n, ..)| *n == name.name)?;
+        let found = (found.1, found.2.clone());
+        self.impure = true;
+        Some(found)
+    }
+
+    /// The parameters of a message's unit, by what the conversation remembers now.
+    pub fn session_args(&mut self, proto: ir::ProtocolId, down: bool) -> Vec<ir::Expr> {
+        let p = &self.cx.m.protocols[proto.index()];
+        if down { p.response_args.clone() } else { p.request_args.clone() }
+    }
+
+    /// `up = open db[i]`
+    pub fn open_channel(&mut self, place: &Expr, target: &Expr, span: Span) -> R<()> {
+        let Some(channel) = self.channel_named(place) else {
+            let d = Diagnostic::error("E0697", place.span, "an open connection is kept in a session")
+                .hint("declare it: `session up: connection of db`");
+            return Err(self.cx.report(d));
+        };
+        self.in_conversation(span)?;
+        let (port, index) = self.target(target)?;
+        let own = self.cx.m.channels[channel.index()].port;
+        if port != own {
+            let name = self.cx.m.ports[own.index()].name.clone();
+            let d = Diagnostic::error("E0697", target.span, "this session keeps connections of another port")
+                .hint(format!("open one of `{name}`"));
+            return Err(self.cx.report(d));
+        }
+        let place = self.place_id(span);
+        self.push(span, StmtKind::OpenChannel { channel, index, place });
+        Ok(())
+    }
+}

@@ -1,0 +1,770 @@
+//! Conversations: a client's connection, and the backend connections that belong to it alone.
+//!
+//! In: messages of either side, connections that open and end. Out: handlers, and the messages that
+//! they send. A backend connection of a conversation is a *channel*. The client and its channels
+//! are *members*; they stay on one core.
+//!
+//! Each member is read in order, one message at a time. A handler that waits for an answer holds
+//! the next message of its member, and of no other. A member whose message went to a full output is
+//! not read until that output has drained. So each direction has its own backpressure.
+//!
+//! A message that is too long to hold streams from its member into another's output. Until its end
+//! that output has a feeder. Messages of others wait behind it, so none is torn.
+//!
+//! A member that ends ends the others. Output is sent before. A member into which half a message
+//! has gone is reset, so that nobody takes the half for the whole.
+
+use super::app::NO_HANDLER;
+use super::client::move_queue;
+use super::ejection::Why;
+use super::input::{FoundMessage, Parsed};
+use super::slab::Id;
+use super::types::{flag, WaitingMessage, Mode, Order, Side, Sink, Start, Target};
+use super::{Core, Raw, HIGH, STORED_MAX};
+use crate::abi::*;
+use crate::buffer::ChunkQueue;
+use crate::program::Unit;
+use crate::stats::NO_PLACE;
+use smallvec::SmallVec;
+
+/// `Conn::member` of a client; a channel's is its number and this.
+pub(super) const CLIENT: u8 = 1;
+const CHANNEL: u8 = 2;
+
+/// A connection that neither gets nor gives messages any more.
+const ENDING: u32 = flag::DOOMED | flag::CLOSING | flag::SHUT | flag::SHUT_WANTED;
+
+type Members = SmallVec<[Id; 8]>;
+
+impl Core {
+    /// The client of a member's conversation.
+    fn client_of(&self, id: Id) -> Id {
+        let c = &self.conns[id];
+        if c.member == CLIENT {
+            id
+        } else {
+            c.client
+        }
+    }
+
+    fn members(&self, client: Id) -> Members {
+        let own = self.conns.get(client).map_or(&[][..], |c| &c.own);
+        std::iter::once(client).chain(own.iter().copied()).filter(|id| self.conns.alive(*id)).collect()
+    }
+
+    fn channels(&self, client: Id) -> Members {
+        self.conns.get(client).map_or_else(Members::new, |c| c.own.iter().copied().collect())
+    }
+
+    /// A client's open channel of a number.
+    fn channel(&self, client: Id, number: u32) -> Option<Id> {
+        let open = |id: &&Id| {
+            let wanted = |c: &super::types::Conn| {
+                u32::from(c.member) == number + u32::from(CHANNEL) && !c.has(flag::DOOMED | flag::CLOSING | flag::LEFT)
+            };
+            self.conns.get(**id).is_some_and(wanted)
+        };
+        self.conns.get(client)?.own.iter().find(open).copied()
+    }
+
+    /// When a byte last moved on any connection of a client's conversation.
+    pub(super) fn last_moved(&self, client: Id) -> u64 {
+        let all = self.members(client);
+        all.iter().map(|id| self.conns[*id].last_rx.max(self.conns[*id].last_tx)).max().unwrap_or(0)
+    }
+
+    // Messages.
+
+    /// Handles input at a message boundary of a channel. None: wait.
+    pub(super) fn channel_input(&mut self, id: Id, unit: Unit, rest: Raw) -> Option<usize> {
+        if self.conns[id].has(flag::LAST) {
+            return Some(rest.n);
+        }
+        if self.member_waits(id) {
+            self.conns[id].set(flag::STALLED);
+            return None;
+        }
+        let ctx = self.context(self.client_of(id), true) | WL_CTX_RESPONSE;
+        match self.parse(id, unit, ctx, rest, false) {
+            Parsed::More => None,
+            Parsed::Bad { kind, place } => {
+                self.member_bad(id, kind, place, Start::of(rest));
+                Some(rest.n)
+            }
+            Parsed::Message(m) => {
+                self.member_message(id, rest, m);
+                Some(m.have)
+            }
+        }
+    }
+
+    /// The parameters of the next message of a client or of a server.
+    pub(super) fn context(&mut self, client: Id, down: bool) -> u64 {
+        let Some(c) = self.conns.get_mut(client) else { return 0 };
+        let (a, proto, conn): (_, _, *mut wl_conn) = (c.app as usize, c.proto, &mut c.c);
+        if !self.apps[a].protos[proto as usize].args[usize::from(down)] {
+            return 0;
+        }
+        self.enter(a);
+        let table = *self.apps[a].app.program.table();
+        let wl: *mut wl_core = &mut *self.apps[a].wl;
+        // SAFETY: the program's own function; the connection is in place.
+        table.context.map_or(0, |f| unsafe { f(table.self_, wl, conn, u32::from(proto), u32::from(down)) })
+    }
+
+    /// Whether the next message of a member must wait: its handler is under way, or the output that
+    /// its last one went to is full.
+    pub(super) fn member_waits(&self, id: Id) -> bool {
+        let c = &self.conns[id];
+        c.count > 0 || self.conns.get(c.behind).is_some_and(|d| d.out.len() > HIGH || d.after.is_some())
+    }
+
+    pub(super) fn member_message(&mut self, id: Id, rest: Raw, m: FoundMessage) {
+        // SAFETY: the view is live until `end_message`.
+        let flags = unsafe { (*m.view).flags };
+        if flags & WL_M_IN_STEP != 0 {
+            return self.dropped_message(id, rest, m);
+        }
+        let client = self.client_of(id);
+        let c = &mut self.conns[id];
+        c.answered = c.answered.saturating_add(1);
+        c.ignored = 0;
+        c.behind = Id::NIL;
+        if flags & WL_M_CLOSE != 0 {
+            c.set(flag::LAST);
+        }
+        if !m.whole {
+            (c.mode, c.sink) = (Mode::Tail, Sink::Undecided);
+        }
+        let (a, p, alt, member) = (c.app as usize, c.port as usize, c.alt as usize, c.member);
+        let app = &self.apps[a];
+        let handler = match member {
+            CLIENT => app.ports[p].handlers[alt],
+            n => app.channels[usize::from(n - CHANNEL)].message,
+        };
+        let st = &self.my_stats().apps[a].ports[p];
+        match member {
+            CLIENT => st.requests.add(1),
+            _ => st.replies.add(1),
+        }
+        if handler == NO_HANDLER {
+            self.conns[id].sink = Sink::Discard;
+        } else {
+            let task = self.new_task(a, handler, client, Id::NIL);
+            let c = &mut self.conns[id];
+            (c.owner, c.count) = (task, 1);
+            let t = &mut self.tasks[task];
+            (t.src, t.req_flags, t.req_have, t.req_more) = (id, flags, m.have as u32, !m.whole);
+            t.c.req = wl_msg { view: m.view, base: rest.p, head: m.head as u32, status: WL_S_OK };
+            self.run(task);
+        }
+        if m.whole && self.conns.alive(id) {
+            self.end_message(id);
+        }
+    }
+
+    /// A message with a fault from which its grammar recovers: it is dropped to its end.
+    fn dropped_message(&mut self, id: Id, rest: Raw, m: FoundMessage) {
+        // SAFETY: the view is live until `end_message`.
+        let (kind, place) = unsafe { (u32::from((*m.view).fault), (*m.view).place) };
+        let client = self.client_of(id);
+        let told = if id == client { kind } else { WL_F_BAD_REPLY };
+        self.count_fault_at(id, told, place);
+        if m.whole {
+            self.end_message(id);
+        } else {
+            let c = &mut self.conns[id];
+            (c.mode, c.sink, c.owner) = (Mode::Tail, Sink::Discard, Id::NIL);
+        }
+        self.tell_fault(client, (told, place), Start::of(Raw { n: m.have, ..rest }), true);
+    }
+
+    /// A handler has ended: if it was that of a member's message, the next one may be read.
+    pub(super) fn message_handled(&mut self, src: Id, task: Id) {
+        let Some(c) = self.conns.get_mut(src) else { return };
+        if c.member != 0 && c.count > 0 && c.owner == task {
+            c.count = 0;
+            self.settle_member(src);
+        }
+    }
+
+    /// The last byte of a streamed message has passed. `ends`: its reader knows so by the end of
+    /// the connection only.
+    pub(super) fn member_tail_done(&mut self, id: Id, ends: bool) {
+        self.end_message(id);
+        let c = &mut self.conns[id];
+        c.mode = Mode::Head;
+        let (sink, owner) = (std::mem::take(&mut c.sink), c.owner);
+        if let Some(t) = self.tasks.get_mut(owner) {
+            t.req_more = false;
+        }
+        if let Sink::Conn(dst) = sink {
+            if self.conns.get(dst).is_some_and(|d| d.feeder == id) {
+                self.feed_next(dst);
+            }
+            if ends && self.conns.alive(dst) {
+                let last = if self.conns[dst].member == CLIENT { flag::CLOSING } else { flag::SHUT_WANTED };
+                self.conns[dst].set(last);
+                self.mark_dirty(dst);
+            }
+        }
+        self.settle_member(id);
+    }
+
+    /// Between two messages of a member.
+    fn settle_member(&mut self, id: Id) {
+        let c = &self.conns[id];
+        if c.count > 0 || c.mode == Mode::Tail || c.has(flag::DOOMED | flag::CLOSING) {
+            return;
+        }
+        if c.has(flag::LAST) {
+            return self.member_over(id);
+        }
+        if c.has(flag::EOF) {
+            self.mark_again(id);
+        }
+        self.unstall(id);
+    }
+
+    // Sending.
+
+    /// Sends a message to the client (0) or on a channel.
+    pub(super) fn host_tell(&mut self, id: Id, to: u32, head: Raw, tail: u32) -> Result<(), u32> {
+        let t = &self.tasks[id];
+        let (client, src) = (t.conn, t.src);
+        let (here, more) = self.tail_here(id, tail);
+        if more && t.req_streamed {
+            // The rest of a message passes once.
+            return Err(WL_F_OVERLOAD);
+        }
+        let dst = match to.checked_sub(1) {
+            None => client,
+            Some(number) => match self.channel(client, number) {
+                Some(open) => open,
+                None => self.first_use(id, number)?,
+            },
+        };
+        let Some(d) = self.conns.get(dst).filter(|d| !d.has(ENDING) && d.mode != Mode::Drain) else {
+            return Err(WL_F_LOST);
+        };
+        let (a, p, i, channel) = (d.app as usize, d.port as usize, d.instance as usize, d.member != CLIENT);
+        let full = if self.conns.alive(d.feeder) || d.after.is_some() {
+            self.append_behind(dst, src, (head, here), more)?;
+            true
+        } else {
+            if self.append_out(dst, head, here).is_err() {
+                self.doom(dst, WL_F_OVERLOAD);
+                return Err(WL_F_OVERLOAD);
+            }
+            if more {
+                self.conns[dst].feeder = src;
+            }
+            self.conns[dst].out.len() > HIGH
+        };
+        if more {
+            self.tasks[id].req_streamed = true;
+            let s = &mut self.conns[src];
+            s.sink = Sink::Conn(dst);
+            if !s.input.is_empty() || s.has(flag::EOF) {
+                self.mark_again(src);
+            }
+        }
+        if full {
+            self.falls_behind(src, dst);
+        }
+        let st = &self.my_stats().apps[a].ports[p];
+        if channel {
+            st.requests.add(1);
+            st.backends[i].requests.add(1);
+        } else {
+            st.replies.add(1);
+        }
+        Ok(())
+    }
+
+    /// Keeps a message until those before it have passed.
+    #[cold]
+    fn append_behind(&mut self, dst: Id, src: Id, parts: (Raw, Raw), more: bool) -> Result<(), u32> {
+        let d = &mut self.conns[dst];
+        let waiting: usize = d.after.iter().flat_map(|q| q.iter()).map(|b| b.bytes.len()).sum();
+        let mut bytes = ChunkQueue::new();
+        // SAFETY: program bytes, valid during the call.
+        let pieces = unsafe { [parts.0.slice(), parts.1.slice()] };
+        let fits = waiting <= STORED_MAX && bytes.append_all(&mut self.pool, &pieces);
+        d.after.get_or_insert_default().push_back(WaitingMessage { src, more, bytes });
+        if fits {
+            return Ok(());
+        }
+        self.doom(dst, WL_F_OVERLOAD);
+        Err(WL_F_OVERLOAD)
+    }
+
+    /// A member is not read until an output has drained.
+    pub(super) fn falls_behind(&mut self, src: Id, dst: Id) {
+        if let Some(s) = self.conns.get_mut(src) {
+            s.behind = dst;
+            self.conns[dst].waited = true;
+        }
+    }
+
+    /// An output has drained: those that waited for it are read again.
+    pub(super) fn member_drained(&mut self, dst: Id) {
+        self.conns[dst].waited = false;
+        let (queued, feeder) = (self.conns[dst].after.is_some(), self.conns[dst].feeder);
+        for id in self.members(self.client_of(dst)) {
+            let c = &mut self.conns[id];
+            if c.behind != dst {
+                continue;
+            }
+            if queued && id != feeder {
+                self.conns[dst].waited = true;
+                continue;
+            }
+            c.behind = Id::NIL;
+            self.read_on(id);
+        }
+    }
+
+    fn read_on(&mut self, id: Id) {
+        let c = &mut self.conns[id];
+        if c.has(flag::FLOW) {
+            c.clear(flag::FLOW);
+            if c.input.is_empty() {
+                self.unpause(id);
+            } else {
+                self.mark_again(id);
+            }
+        }
+        self.unstall(id);
+    }
+
+    /// Whether a streaming member has not got its turn in the output that it streams to.
+    pub(super) fn awaits_turn(&mut self, id: Id) -> bool {
+        let Sink::Conn(dst) = self.conns[id].sink else { return false };
+        let waits = self.conns.get(dst).is_some_and(|d| d.feeder != id);
+        if waits {
+            self.conns[id].set(flag::STALLED);
+        }
+        waits
+    }
+
+    /// Whether more of a message is still to come into an output.
+    pub(super) fn is_fed(&self, id: Id) -> bool {
+        let c = &self.conns[id];
+        c.after.is_some() || self.conns.alive(c.feeder)
+    }
+
+    /// A streamed message has passed: those that waited behind it follow, up to the next that
+    /// streams.
+    fn feed_next(&mut self, dst: Id) {
+        self.conns[dst].feeder = Id::NIL;
+        let Some(mut after) = self.conns[dst].after.take() else { return };
+        while let Some(mut next) = after.pop_front() {
+            let d = &mut self.conns[dst];
+            if d.out.is_empty() {
+                d.last_tx = self.now;
+            }
+            if !move_queue(&mut self.pool, &mut next.bytes, &mut d.out) {
+                self.doom(dst, WL_F_OVERLOAD);
+            }
+            if !next.more {
+                continue;
+            }
+            let Some(s) = self.conns.get_mut(next.src) else {
+                self.doom(dst, WL_F_LOST);
+                continue;
+            };
+            s.clear(flag::STALLED);
+            s.behind = Id::NIL;
+            self.conns[dst].feeder = next.src;
+            self.mark_again(next.src);
+            break;
+        }
+        let d = &mut self.conns[dst];
+        d.waited = true;
+        if !after.is_empty() {
+            d.after = Some(after);
+        }
+        self.mark_dirty(dst);
+    }
+
+    // Channels.
+
+    /// The first message on a channel that was not opened. Which instance, only a port of one
+    /// leaves no doubt about.
+    fn first_use(&mut self, id: Id, number: u32) -> Result<Id, u32> {
+        let a = self.tasks[id].app as usize;
+        let port = self.apps[a].channels.get(number as usize).map_or(0, |c| c.port as usize);
+        match self.apps[a].ports[port].backends.len() {
+            1 => self.open_channel(id, number, 0),
+            _ => Err(WL_F_LOST),
+        }
+    }
+
+    /// Opens a channel of a task's client.
+    pub(super) fn open_channel(&mut self, id: Id, number: u32, index: u32) -> Result<Id, u32> {
+        let (a, client) = (self.tasks[id].app as usize, self.tasks[id].conn);
+        let ends = flag::DOOMED | flag::CLOSING | flag::TURNED_AWAY;
+        if !self.conns.get(client).is_some_and(|c| c.member == CLIENT && !c.has(ends)) {
+            return Err(WL_F_LOST);
+        }
+        if let Some(old) = self.channel(client, number) {
+            self.dismiss(old);
+        }
+        let channel = self.apps[a].channels.get(number as usize).ok_or(WL_F_INDEX)?;
+        let at = Target { a, p: channel.port as usize, i: index as usize };
+        if at.i >= self.apps[a].ports[at.p].backends.len() {
+            return Err(WL_F_INDEX);
+        }
+        let mut order = self.order_of(a, at.p, at.i);
+        let up = self.apps[a].ports[at.p].up[at.i] != 0;
+        let at = if up { at } else { self.next_server(at, &mut order).ok_or(WL_F_REFUSED)? };
+        self.connect_channel(at, client, number)
+    }
+
+    fn connect_channel(&mut self, at: Target, client: Id, number: u32) -> Result<Id, u32> {
+        let port = &self.apps[at.a].ports[at.p];
+        if port.backends[at.i].open >= port.options.max_connections {
+            return Err(WL_F_OVERLOAD);
+        }
+        let id = self.connect(at)?;
+        self.conns[id].member = CHANNEL + number as u8;
+        self.make_own(id, client);
+        self.apps[at.a].ports[at.p].load[at.i] += 1;
+        Ok(id)
+    }
+
+    pub(super) fn host_shut(&mut self, id: Id, number: u32) {
+        if let Some(channel) = self.channel(self.tasks[id].conn, number) {
+            self.dismiss(channel);
+        }
+    }
+
+    pub(super) fn channel_connected(&mut self, id: Id) {
+        let at = self.target_of(id);
+        self.succeeded(at);
+        self.mark_dirty(id);
+        self.run_opened(id);
+        let Some(c) = self.conns.get(id).filter(|c| !c.has(flag::LEFT)) else { return };
+        let (client, n) = (c.client, usize::from(c.member - CHANNEL));
+        if self.conns.alive(client) {
+            for h in self.apps[at.a].channels[n].opened.clone() {
+                self.run_event(at.a, h, client, None);
+            }
+        }
+    }
+
+    // Ends.
+
+    /// A member has ended its direction, and all of its input has been handled.
+    pub(super) fn member_eof(&mut self, id: Id) {
+        let c = &self.conns[id];
+        if c.count > 0 {
+            return;
+        }
+        if c.mode == Mode::Head && (!c.input.is_empty() || c.view.is_some()) && !c.has(flag::LAST) {
+            return self.kept_fault(id, WL_F_TRUNCATED);
+        }
+        self.member_over(id);
+    }
+
+    /// No further message comes from a member. The end of a client's direction is passed on to its
+    /// channels; the answers still come. A channel that ends ends its conversation.
+    fn member_over(&mut self, id: Id) {
+        if self.conns[id].member != CLIENT {
+            return self.channel_over(id, None);
+        }
+        let channels = self.channels(id);
+        for channel in &channels {
+            self.conns[*channel].set(flag::SHUT_WANTED);
+            self.mark_dirty(*channel);
+        }
+        if channels.is_empty() {
+            self.end_conversation(id);
+        }
+    }
+
+    /// A channel's connection has ended, or is given up.
+    pub(super) fn channel_ended(&mut self, id: Id) {
+        let c = &self.conns[id];
+        let broken = c.has(flag::DOOMED) || !c.has(flag::EOF);
+        let cut = !c.input.is_empty() || c.view.is_some() || c.mode == Mode::Tail;
+        if c.has(flag::LEFT) {
+            self.remove_channel(id, true);
+        } else if broken || cut && !c.has(flag::LAST) {
+            self.channel_lost(id, WL_F_LOST);
+        } else if c.count == 0 {
+            self.channel_over(id, None);
+        }
+    }
+
+    /// A channel that says or takes nothing.
+    pub(super) fn channel_silent(&mut self, id: Id) {
+        self.channel_lost(id, WL_F_TIMEOUT)
+    }
+
+    /// A channel is lost, or was never there. Messages that nobody has seen go to the next server,
+    /// or to the one that the program opens instead.
+    pub(super) fn channel_lost(&mut self, id: Id, kind: u32) {
+        let at = self.target_of(id);
+        match kind {
+            WL_F_OVERLOAD => {}
+            WL_F_REFUSED => self.backend_failed(at, Why::Refused),
+            WL_F_TIMEOUT => self.backend_failed(at, Why::Silent),
+            WL_F_BAD_REPLY => self.backend_failed(at, Why::Nonsense),
+            _ => self.backend_failed(at, Why::Lost),
+        }
+        if self.conns.alive(id) && !self.channel_moved(id) {
+            self.channel_over(id, Some((kind, NO_PLACE)));
+        }
+    }
+
+    /// Whether the messages of a channel without a connection have gone to another server.
+    fn channel_moved(&mut self, id: Id) -> bool {
+        let at = self.target_of(id);
+        let c = &self.conns[id];
+        let (tries, client, member) = (c.answered + 1, c.client, c.member);
+        let possible = c.has(flag::CONNECTING) && !c.has(flag::LEFT) && self.conns.alive(client);
+        if !possible || tries as usize >= self.apps[at.a].ports[at.p].backends.len() {
+            return false;
+        }
+        let Some(to) = self.next_server(at, &mut Order::from_server(at.i)) else { return false };
+        let Ok(new) = self.connect_channel(to, client, u32::from(member - CHANNEL)) else { return false };
+        self.conns[new].answered = tries;
+        self.my_stats().apps[to.a].ports[to.p].failovers.add(1);
+        let unsent = std::mem::take(&mut self.conns[id].out);
+        let shut = self.conns[id].flags & flag::SHUT_WANTED;
+        self.inherit(id, new, unsent);
+        self.conns[new].set(shut);
+        self.remove_channel(id, false);
+        true
+    }
+
+    /// Messages that were for one channel go out on another, with what still streams there.
+    fn inherit(&mut self, old: Id, new: Id, mut unsent: ChunkQueue) {
+        for s in self.members(self.client_of(new)) {
+            if self.conns[s].sink == Sink::Conn(old) {
+                self.conns[s].sink = Sink::Conn(new);
+            }
+            if self.conns[s].behind == old {
+                self.conns[s].behind = new;
+            }
+        }
+        let o = &mut self.conns[old];
+        let (feeder, after, waited) = (std::mem::take(&mut o.feeder), o.after.take(), o.waited);
+        let n = &mut self.conns[new];
+        // What the program has sent since follows.
+        let mut later = std::mem::take(&mut n.out);
+        (n.feeder, n.after, n.waited) = (feeder, after, waited);
+        let fits = move_queue(&mut self.pool, &mut unsent, &mut n.out) && move_queue(&mut self.pool, &mut later, &mut n.out);
+        if !fits {
+            self.doom(new, WL_F_OVERLOAD);
+        }
+        self.mark_dirty(new);
+    }
+
+    /// A channel is over, by a fault if there is one. So is its conversation, unless the program
+    /// has opened another.
+    fn channel_over(&mut self, id: Id, fault: Option<(u32, u32)>) {
+        let at = self.target_of(id);
+        let c = &mut self.conns[id];
+        let (client, member, left) = (c.client, c.member, c.has(flag::LEFT));
+        if left {
+            self.remove_channel(id, fault.is_some());
+            return;
+        }
+        if let Some((kind, place)) = fault {
+            self.count_fault(at.a as u16, kind, place, at.p as u32);
+        }
+        // It is no channel of its client's any more, but its unsent messages may still be wanted.
+        let unseen = self.conns[id].has(flag::CONNECTING);
+        self.conns[id].set(flag::LEFT);
+        let talks = |s: &Core| s.conns.get(client).is_some_and(|c| !c.has(flag::DOOMED | flag::CLOSING));
+        if talks(self) {
+            for h in self.apps[at.a].channels[usize::from(member - CHANNEL)].closed.clone() {
+                self.run_event(at.a, h, client, None);
+            }
+        }
+        let new = self.channel(client, u32::from(member - CHANNEL)).filter(|_| talks(self));
+        if let (Some(new), true) = (new, unseen) {
+            let unsent = std::mem::take(&mut self.conns[id].out);
+            self.inherit(id, new, unsent);
+        }
+        self.remove_channel(id, fault.is_some());
+        if new.is_some() || !talks(self) {
+            return;
+        }
+        if let Some(fault) = fault {
+            self.tell_fault(client, fault, Start::default(), false);
+        }
+        self.end_conversation(client);
+    }
+
+    /// Takes a channel out of the books. A message of it that is under way into another member is
+    /// cut short, and so is that member.
+    fn remove_channel(&mut self, id: Id, reset: bool) {
+        self.stop_handler(id);
+        if !self.conns.alive(id) {
+            return;
+        }
+        let at = self.target_of(id);
+        self.conns[id].set(flag::LEFT | flag::CLOSING);
+        if !self.conns[id].has(flag::CONNECTING) {
+            self.run_closed(id);
+        }
+        self.cut_off_readers(id);
+        let load = &mut self.apps[at.a].ports[at.p].load[at.i];
+        *load = load.saturating_sub(1);
+        let client = self.conns[id].client;
+        self.remove_conn(id, reset);
+        for member in self.members(client) {
+            if self.conns[member].behind == id {
+                self.conns[member].behind = Id::NIL;
+                self.read_on(member);
+            }
+        }
+    }
+
+    /// A handler that waits for an answer is not resumed.
+    fn stop_handler(&mut self, id: Id) {
+        let c = &mut self.conns[id];
+        let (owner, busy) = (c.owner, std::mem::take(&mut c.count) > 0);
+        if busy && self.tasks.alive(owner) && self.tasks[owner].suspended {
+            self.cancel_task(owner);
+        }
+    }
+
+    /// The connection into which a message of this one streams gets no more of it.
+    fn cut_off_readers(&mut self, id: Id) {
+        let c = &mut self.conns[id];
+        if c.mode != Mode::Tail {
+            return;
+        }
+        if let Sink::Conn(dst) = std::mem::replace(&mut c.sink, Sink::Discard) {
+            self.doom(dst, WL_F_LOST);
+        }
+    }
+
+    /// A channel is not needed any more: it is closed when its output is sent.
+    fn dismiss(&mut self, id: Id) {
+        let fed = self.is_fed(id);
+        let Some(c) = self.conns.get_mut(id) else { return };
+        let unused = c.has(flag::CONNECTING) && c.out.is_empty();
+        c.set(flag::LEFT | if fed || unused { flag::DOOMED } else { flag::CLOSING });
+        self.mark_dirty(id);
+        self.cut_off_readers(id);
+    }
+
+    /// The conversation is over: the client is closed when it has got all output. Called by host
+    /// functions, too, so it only marks.
+    pub(super) fn end_conversation(&mut self, client: Id) {
+        let fed = self.is_fed(client);
+        let c = &mut self.conns[client];
+        c.set(flag::LAST | flag::LINGER | if fed { flag::DOOMED } else { flag::CLOSING });
+        self.mark_dirty(client);
+        self.cut_off_readers(client);
+        for channel in self.channels(client) {
+            self.dismiss(channel);
+        }
+    }
+
+    /// Closes a member at once.
+    pub(super) fn close_member(&mut self, id: Id, reset: bool) {
+        if self.conns[id].side == Side::Backend {
+            self.conns[id].set(flag::LEFT);
+            return self.remove_channel(id, reset);
+        }
+        let (a, p) = (self.conns[id].app as usize, self.conns[id].port as usize);
+        let turned_away = self.conns[id].has(flag::TURNED_AWAY);
+        // What its last handler sends goes to the channels only.
+        self.conns[id].set(flag::DOOMED);
+        self.stop_handler(id);
+        if !turned_away {
+            self.run_closed(id);
+        }
+        self.cut_off_readers(id);
+        for channel in self.channels(id) {
+            if self.conns.alive(channel) {
+                self.stop_handler(channel);
+                self.dismiss(channel);
+            }
+        }
+        if self.conns.alive(id) {
+            self.remove_conn(id, reset);
+            self.place_free(a, p, turned_away);
+        }
+    }
+
+    /// Called for each connection that is taken out of the books.
+    pub(super) fn leave_conversation(&mut self, id: Id) {
+        if let Some(after) = self.conns[id].after.take() {
+            after.into_iter().for_each(|mut b| b.bytes.clear(&mut self.pool));
+        }
+    }
+
+    // Faults.
+
+    /// A member's bytes cannot be read, or stop inside of a message.
+    pub(super) fn member_bad(&mut self, id: Id, kind: u32, place: u32, start: Start) {
+        self.end_message(id);
+        if self.conns[id].member != CLIENT {
+            let told = match kind {
+                WL_F_TRUNCATED | WL_F_LOST => WL_F_LOST,
+                WL_F_OVERLOAD | WL_F_TIMEOUT => kind,
+                _ => WL_F_BAD_REPLY,
+            };
+            let at = self.target_of(id);
+            match told {
+                WL_F_BAD_REPLY if kind != WL_F_TOO_LONG => self.backend_failed(at, Why::Nonsense),
+                WL_F_LOST => self.backend_failed(at, Why::Lost),
+                _ => {}
+            }
+            if self.conns.alive(id) {
+                self.channel_over(id, Some((told, place)));
+            }
+            return;
+        }
+        self.count_fault_at(id, kind, place);
+        self.cut_off_readers(id);
+        self.tell_fault(id, (kind, place), start, false);
+        self.conns[id].mode = Mode::Drain;
+        self.end_conversation(id);
+    }
+
+    /// Tells a client of a fault, as its protocol says. Without words the conversation ends.
+    pub(super) fn tell_fault(&mut self, client: Id, fault: (u32, u32), start: Start, in_step: bool) {
+        let Some(c) = self.conns.get(client) else { return };
+        if c.has(flag::DOOMED | flag::CLOSING | flag::SHUT) || c.mode == Mode::Drain {
+            return;
+        }
+        let in_step = in_step && !c.has(flag::LAST);
+        let (a, proto, port) = (c.app as usize, u32::from(c.proto), u32::from(c.port));
+        let side = if in_step { WL_SIDE_IN_STEP as u16 } else { 0 };
+        let told = wl_fault {
+            kind: fault.0 as u16,
+            side,
+            place: fault.1,
+            port,
+            start_n: start.n,
+            ctx: self.context(client, true) | WL_CTX_RESPONSE,
+            start: start.bytes,
+        };
+        let table = *self.apps[a].app.program.table();
+        self.enter(a);
+        let wl: *mut wl_core = &mut *self.apps[a].wl;
+        // SAFETY: the program's own function; the fault is in place.
+        let flags = table.fault_reply.map_or(0, |f| unsafe { f(table.self_, wl, proto, &told, std::ptr::null()) });
+        self.apps[a].wl.outcome = 0;
+        let built = self.apps[a].built();
+        if built.n > 0 && flags & WL_R_NOTHING == 0 && !self.is_fed(client) {
+            // SAFETY: the scratch stays until the next entry into the program.
+            let bytes = Raw::of(unsafe { built.as_slice() });
+            if self.append_out(client, bytes, Raw::of(&[])).is_err() {
+                self.doom(client, WL_F_OVERLOAD);
+            }
+        }
+        if flags & WL_R_CLOSE != 0 || built.n == 0 && flags & WL_R_NOTHING == 0 {
+            self.end_conversation(client);
+        }
+    }
+}

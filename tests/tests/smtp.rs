@@ -1,0 +1,116 @@
+//! `apps/smtp_gateway.loom` between Python's smtplib and a server of aiosmtpd.
+
+use std::process::Command;
+use wireloom_tests::control::Controlled;
+use wireloom_tests::folder::Folder;
+use wireloom_tests::{finish, free_port, python, servers, Client, Process};
+
+/// A server that writes each mail to a file: its recipients, then its content.
+const SERVER: &str = r#"
+import sys, time
+from aiosmtpd.controller import Controller
+class Keep:
+    n = 0
+    async def handle_DATA(self, server, session, envelope):
+        Keep.n += 1
+        with open("%s/%d.part" % (sys.argv[2], Keep.n), "wb") as f:
+            f.write((" ".join(envelope.rcpt_tos) + "\n").encode() + envelope.content)
+        import os
+        os.rename("%s/%d.part" % (sys.argv[2], Keep.n), "%s/%d" % (sys.argv[2], Keep.n))
+        return "250 kept"
+c = Controller(Keep(), hostname="127.0.0.1", port=int(sys.argv[1]), data_size_limit=1 << 30)
+c.start()
+time.sleep(3600)
+"#;
+
+fn server(python: &str, folder: &Folder) -> Process {
+    let port = free_port();
+    let mut command = Command::new(python);
+    command.args(["-c", SERVER, &port.to_string(), &folder.path().display().to_string()]);
+    Process::start("aiosmtpd", &mut command, port)
+}
+
+fn gateway(server: &Process) -> (Controlled, u16) {
+    let port = free_port();
+    let set = format!("port={port}");
+    let args = ["apps/smtp_gateway.loom", "--set", &set, "--set", &servers(&[server.port])];
+    (Controlled::run("smtp_gateway", &args), port)
+}
+
+fn mail(folder: &Folder, n: usize) -> (String, String) {
+    let text = std::fs::read_to_string(folder.file(&n.to_string())).expect("the mail is there");
+    let (to, content) = text.split_once('\n').expect("a line of recipients");
+    (to.into(), content.into())
+}
+
+#[test]
+fn mails_of_any_size_pass_and_recipients_are_refused_live() {
+    let Some(python) = python::with("aiosmtpd") else { return };
+    let folder = Folder::new("smtp");
+    let server = server(python, &folder);
+    let (gateway, port) = gateway(&server);
+    gateway.told(&["table", "denied", "insert", "key=bad@example.org", "value=true"]);
+    let text = format!(
+        "
+import smtplib
+s = smtplib.SMTP('127.0.0.1', {port}, timeout=20)
+body = 'Subject: one\\r\\n\\r\\n.\\r\\n..\\r\\n.hidden\\r\\nRCPT TO:<x@y>\\r\\nend\\r\\n'
+refused = s.sendmail('me@example.org', ['good@example.org', 'Bad@Example.org', 'other@example.org'], body)
+assert list(refused) == ['Bad@Example.org'] and refused['Bad@Example.org'][0] == 550, refused
+big = 'Subject: two\\r\\n\\r\\n' + ('.' + 'x' * 70 + '\\r\\n') * 150000
+s.sendmail('me@example.org', ['good@example.org'], big)
+try:
+    s.sendmail('me@example.org', ['bad@example.org'], body)
+    assert False
+except smtplib.SMTPRecipientsRefused:
+    pass
+s.quit()
+print('done')
+",
+            );
+    let out = finish(Command::new(python).args(["-c", &text]));
+    assert_eq!((out.code, out.out.as_str()), (Some(0), "done\n"), "{}", out.text);
+    let (to, content) = mail(&folder, 1);
+    assert_eq!(to, "good@example.org other@example.org");
+    assert_eq!(content, "Subject: one\r\n\r\n.\r\n..\r\n.hidden\r\nRCPT TO:<x@y>\r\nend\r\n");
+    let (_, content) = mail(&folder, 2);
+    assert_eq!(content.len(), "Subject: two\r\n\r\n".len() + 73 * 150_000);
+    assert!(gateway.app.rss_kib() < 100_000, "{} KiB", gateway.app.rss_kib());
+    // From now on that one is served, too.
+    gateway.told(&["table", "denied", "delete", "key=bad@example.org"]);
+    let mut client = Client::connect(port);
+    client.take_line();
+    client.send("EHLO me\r\n");
+    while client.take_line().as_bytes().get(3) == Some(&b'-') {}
+    client.send("MAIL FROM:<a@b.c>\r\nRCPT TO:<bad@example.org>\r\nDATA\r\n");
+    for code in ["250", "250", "354"] {
+        assert!(client.take_line().starts_with(code), "{code}");
+    }
+    client.send("Subject: three\r\n\r\nx\r\n.\r\nQUIT\r\n");
+    assert!(client.take_line().starts_with("250 kept"));
+    assert!(client.take_line().starts_with("221"));
+    client.expect_closed();
+    assert_eq!(mail(&folder, 3).0, "bad@example.org");
+}
+
+/// Replies stay in the order of pipelined commands, those of the gateway among them.
+#[test]
+fn refusals_stand_in_the_order_of_commands() {
+    let Some(python) = python::with("aiosmtpd") else { return };
+    let folder = Folder::new("smtp_order");
+    let server = server(python, &folder);
+    let (gateway, port) = gateway(&server);
+    gateway.told(&["table", "denied", "insert", "key=no@x.y", "value=true"]);
+    let mut client = Client::connect(port);
+    client.take_line();
+    client.send("HELO me\r\n");
+    assert!(client.take_line().starts_with("250"));
+    for _ in 0..20 {
+        let all = "MAIL FROM:<a@b.c>\r\nRCPT TO:<no@x.y>\r\nRCPT TO:<yes@x.y>\r\nRCPT TO:<no@x.y>\r\nRSET\r\n";
+        client.send(all);
+        for code in ["250", "550", "250", "550", "250"] {
+            let line = client.take_line();
+            assert!(line.starts_with(code), "{code}: {line}");
+        }
+    }
+}
