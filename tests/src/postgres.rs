@@ -59,7 +59,8 @@ impl Postgres {
 
     fn serve(data: &Folder, port: u16) -> Process {
         let folder = data.path().display().to_string();
-        let options = ["fsync=off", "listen_addresses=127.0.0.1", "max_connections=200", "max_locks_per_transaction=64"];
+        let options =
+            ["fsync=off", "listen_addresses=127.0.0.1", "max_connections=200", "max_locks_per_transaction=64"];
         let mut command = Command::new(program("postgres"));
         command.args(["-D", &data.name_of("data"), "-p", &port.to_string(), "-k", &folder]);
         for o in options {
@@ -69,7 +70,11 @@ impl Postgres {
         // It accepts before it serves.
         let until = std::time::Instant::now() + crate::PATIENCE;
         while psql(port, "postgres", "select 1").code != Some(0) {
-            assert!(std::time::Instant::now() < until && process.exit_code(std::time::Duration::ZERO).is_none(), "{}", process.output());
+            assert!(
+                std::time::Instant::now() < until && process.exit_code(std::time::Duration::ZERO).is_none(),
+                "{}",
+                process.output()
+            );
             std::thread::sleep(std::time::Duration::from_millis(50));
         }
         process

@@ -29,7 +29,15 @@ fn logins_queries_and_errors() {
     let Some(server) = Postgres::start("queries") else { return };
     let proxy = proxy(server.port());
     assert_eq!(psql(proxy.port, "postgres", "select 6 * 7").out, "42\n");
-    assert_eq!(psql(proxy.port, "postgres", "create table t (n int); insert into t select generate_series(1, 1000); select sum(n) from t").out, "500500\n");
+    assert_eq!(
+        psql(
+            proxy.port,
+            "postgres",
+            "create table t (n int); insert into t select generate_series(1, 1000); select sum(n) from t"
+        )
+        .out,
+        "500500\n"
+    );
     let failed = psql(proxy.port, "postgres", "select 1 / 0");
     assert!(failed.code != Some(0) && failed.text.contains("division by zero"), "{}", failed.text);
     let none = psql(proxy.port, "nowhere", "select 1");
@@ -56,7 +64,9 @@ fn copies_of_any_size() {
     std::fs::write(&file, &rows).expect("the folder is writable");
     let made = psql(proxy.port, "postgres", "create table copied (n int, text text)");
     assert_eq!(made.code, Some(0), "{}", made.text);
-    for line in [format!("\\copy copied from '{file}'"), format!("\\copy (select * from copied order by n) to '{back}'")] {
+    for line in
+        [format!("\\copy copied from '{file}'"), format!("\\copy (select * from copied order by n) to '{back}'")]
+    {
         let out = psql(proxy.port, "postgres", &line);
         assert_eq!(out.code, Some(0), "{}", out.text);
     }
@@ -95,7 +105,17 @@ fn a_statement_is_cancelled_by_its_client_only() {
     let start = Instant::now();
     let sleep = || {
         Command::new("psql")
-            .args(["-X", "-h", "127.0.0.1", "-U", "postgres", "-p", &proxy.port.to_string(), "-c", "select pg_sleep(3)"])
+            .args([
+                "-X",
+                "-h",
+                "127.0.0.1",
+                "-U",
+                "postgres",
+                "-p",
+                &proxy.port.to_string(),
+                "-c",
+                "select pg_sleep(3)",
+            ])
             .env("PGPASSWORD", PASSWORD)
             .stdout(std::process::Stdio::null())
             .stderr(std::process::Stdio::piped())
@@ -179,7 +199,10 @@ print('done')
 ";
     let Some(out) = script(proxy.port, text) else { return };
     assert_eq!(out, "done\n");
-    let left = || psql(server.port(), "postgres", "select count(*) from pg_stat_activity where application_name like 'client%'").out;
+    let left = || {
+        psql(server.port(), "postgres", "select count(*) from pg_stat_activity where application_name like 'client%'")
+            .out
+    };
     let until = Instant::now() + Duration::from_secs(5);
     while left() != "0\n" {
         assert!(Instant::now() < until, "{} sessions are left", left());

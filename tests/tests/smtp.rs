@@ -67,7 +67,7 @@ except smtplib.SMTPRecipientsRefused:
 s.quit()
 print('done')
 ",
-            );
+    );
     let out = finish(Command::new(python).args(["-c", &text]));
     assert_eq!((out.code, out.out.as_str()), (Some(0), "done\n"), "{}", out.text);
     let (to, content) = mail(&folder, 1);

@@ -82,7 +82,7 @@ impl<'m> Gen<'m> {
     /// The body of the way to the most common header stack, whose places are all constants. It is
     /// for the hook's walk only.
     pub(crate) fn open_most(&mut self, u: UnitId, chain: &Chain<'m>) -> Option<String> {
-        let steps: Steps = self.plan(u)?.steps.iter().copied().collect();
+        let steps: HeaderSteps = self.plan(u)?.steps.iter().copied().collect();
         let way = HeaderPath { from: None, at: 0, size: Size::Open, most: true };
         Some(tested_once(&self.common_from(u, chain, &steps, way)))
     }

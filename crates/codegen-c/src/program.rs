@@ -326,9 +326,7 @@ impl<'m> Gen<'m> {
             | On::Probe(_)
             | On::Closed(_)
             | On::ChannelOpened(_)
-            | On::ChannelClosed(_) => {
-                first(0, "t->conn ? t->conn->instance : 0", &mut b)
-            }
+            | On::ChannelClosed(_) => first(0, "t->conn ? t->conn->instance : 0", &mut b),
             On::Fault => {
                 first(0, "t->fault", &mut b);
                 first(1, "t->place", &mut b);

@@ -601,13 +601,7 @@ unsafe extern "C" fn note(this: *mut c_void, core: *mut wl_core, proto: u32, req
     })
 }
 
-unsafe extern "C" fn context(
-    this: *mut c_void,
-    core: *mut wl_core,
-    conn: *mut wl_conn,
-    proto: u32,
-    down: u32,
-) -> u64 {
+unsafe extern "C" fn context(this: *mut c_void, core: *mut wl_core, conn: *mut wl_conn, proto: u32, down: u32) -> u64 {
     guarded(0, || {
         // SAFETY: as for run; `conn` is the client's.
         unsafe {

@@ -197,7 +197,9 @@ impl Uses {
                 PortKind::Listen(_) | PortKind::Connect(_) => self.streams = true,
             },
             Await { .. } => self.streams = true,
-            SetSession(..) | Close | Tell { .. } | OpenChannel { .. } | CloseChannel(_) => (self.streams, self.connection) = (true, true),
+            SetSession(..) | Close | Tell { .. } | OpenChannel { .. } | CloseChannel(_) => {
+                (self.streams, self.connection) = (true, true)
+            }
             SetState(s, _) => {
                 self.changes.insert(Resource::State(*s));
             }

@@ -63,11 +63,7 @@ impl crate::Module {
                 })
                 .collect(),
             tables: (0..self.tables.len()).map(|n| table_desc(self, n, half(&partition.tables, n))).collect(),
-            channels: self
-                .channels
-                .iter()
-                .map(|c| ChannelDesc { name: c.name.clone(), port: c.port.0 })
-                .collect(),
+            channels: self.channels.iter().map(|c| ChannelDesc { name: c.name.clone(), port: c.port.0 }).collect(),
             places: self.places.iter().map(|p| place_desc(self, p)).collect(),
             faults: self.faults.clone(),
             merges: self

@@ -658,9 +658,7 @@ impl Compiler<'_> {
             .map(|((n, t), p)| (visible(n), Val::pure(t.clone(), l.local_expr(p))))
             .collect::<Vec<_>>();
         l.bind_all(&asked);
-        l.bind_all(&[
-            (name.clone(), Val { ty: Ty::Record(fault), kind: Vk::Pure(f), caseless: false }),
-        ]);
+        l.bind_all(&[(name.clone(), Val { ty: Ty::Record(fault), kind: Vk::Pure(f), caseless: false })]);
         if !l.cx.is_session(id) {
             l.bind_all(&[(visible("request"), request)]);
         }

@@ -174,7 +174,7 @@ impl Running {
     /// Leaves the threads of packets alone that do not end: a handler may run for minutes. Before
     /// all `on start` have run there is nothing to finish. Answers whether that is so.
     fn give_up(&mut self, since: Duration, limit: Duration) -> bool {
-        let late = |p: &packet::Running| since >= GRACE + if p.is_started() { limit } else { Duration::ZERO };
+        let late = |p: &packet::RunningPackets| since >= GRACE + if p.is_started() { limit } else { Duration::ZERO };
         let Some(p) = self.packets.take_if(|p| !p.ended() && late(p)) else { return false };
         let started = p.is_started();
         p.abandon();

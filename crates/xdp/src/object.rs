@@ -13,13 +13,11 @@ use aya::{Ebpf, EbpfError, EbpfLoader};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
-<<<<<<< HEAD
-use std::time::{Duration, Instant};
-use wireloom_codegen_c::xdp::{tables, XdpSource, XdpTable, ALONE, COUNTERS, FATES, LINES_BYTES, LOST, STATISTICS};
-=======
 use std::sync::Arc;
-use wireloom_codegen_c::xdp::{tables, XdpSource, XdpTable, ALONE, COUNTERS, FATES, RING, RINGED, STATISTICS};
->>>>>>> main
+use std::time::{Duration, Instant};
+use wireloom_codegen_c::xdp::{
+    tables, XdpSource, XdpTable, ALONE, COUNTERS, FATES, LINES_BYTES, LOST, RING, RINGED, STATISTICS,
+};
 use wireloom_interp::{Pattern, Ranked};
 use wireloom_ir::{PortId, TableId, TableKind, HLL_REGISTERS};
 
@@ -146,24 +144,10 @@ impl Object {
         for t in source.tables.iter().filter(|t| t.kind == TableKind::Exact) {
             loader.map_max_entries(&t.map, t.lines);
         }
-<<<<<<< HEAD
-        let wall = kernel::wall_offset();
-        loader.override_global("wl_wall", &wall, false);
-=======
-        let (seed, wall, manual) = (kernel::random()?, kernel::wall_offset(), u64::from(settings.manual_time));
-        let bell = kernel::random()?;
-        let numbers = [
-            ("wl_tick", &tick),
-            ("wl_first_tick", &first),
-            ("wl_seed", &seed),
-            ("wl_wall", &wall),
-            ("wl_manual", &manual),
-            ("wl_bell", &bell),
-        ];
-        for (name, value) in numbers {
+        let (wall, bell) = (kernel::wall_offset(), kernel::random()?);
+        for (name, value) in [("wl_wall", &wall), ("wl_bell", &bell)] {
             loader.override_global(name, value, false);
         }
->>>>>>> main
         let interfaces = source.programs.iter().filter_map(|p| Some((p.interfaces()?, p.port)));
         let interfaces: Vec<(String, &Vec<u32>)> = interfaces
             .filter_map(|(name, port)| Some((name, &settings.interfaces.iter().find(|i| i.0 == port)?.1)))
@@ -196,7 +180,6 @@ impl Object {
             Ring::new(map, t.ring as usize, 8 * t.value_words().max(1)).map(Some)
         };
         let rings = source.tables.iter().map(ring).collect::<Result<_, _>>()?;
-<<<<<<< HEAD
         let register = |t: &XdpTable| {
             if t.kind != TableKind::HyperLogLog {
                 return Ok(None);
@@ -213,16 +196,14 @@ impl Object {
             }
         };
         let (source, lockless, one_queue) = (source.clone(), AtomicBool::new(false), false);
-=======
-        let (source, lockless) = (source.clone(), AtomicBool::new(false));
         let ringed = Arc::default();
->>>>>>> main
         Ok(Object {
             ebpf,
             source,
             cores,
             core_size,
-<<<<<<< HEAD
+            ringed,
+            bell,
             processors,
             tables,
             one_queue,
@@ -232,16 +213,6 @@ impl Object {
             took,
             lines,
             registers,
-=======
-            ringed,
-            bell,
-            processors,
-            tables,
-            one_queue: false,
-            lockless,
-            masks,
-            rings,
->>>>>>> main
         })
     }
 

@@ -375,19 +375,14 @@ const WORDS_OF_FAULTS: usize = 64;
 pub const FATES: usize = 8;
 /// The word behind them: whether no other processor can be at a table.
 pub const ALONE: usize = FATES;
-<<<<<<< HEAD
-/// Then lines of the log that found no room.
-pub const LOST: usize = FATES + 1;
-/// The first word of counters.
-pub const COUNTERS: usize = FATES + 2;
-=======
 /// The next one: whether parts of frames go through rings.
 pub const RINGED: usize = ALONE + 1;
+/// Then lines of the log that found no room.
+pub const LOST: usize = RINGED + 1;
 /// The first word of counters.
-pub const COUNTERS: usize = RINGED + 1;
+pub const COUNTERS: usize = LOST + 1;
 /// Bytes of a ring for parts of frames.
 pub const RING: u32 = 2 << 20;
->>>>>>> main
 /// Words of a table's statistics in a processor's state: hits, misses, inserts, evictions, expired,
 /// rejected.
 pub const STATISTICS: usize = 8;
@@ -490,11 +485,7 @@ impl<'m> Gen<'m> {
         let io: String =
             (0..).zip(&self.xdp_io).map(|(n, bytes): (u32, _)| format!("uint64_t io{n}[{}];\n", bytes / 8)).collect();
         format!(
-<<<<<<< HEAD
-            "/* Of one processor. */\nstruct app_state {{\nuint64_t fate[{FATES}]; /* frames, by what became of them */\nuint64_t alone; /* no other processor is at a table */\nuint64_t lost; /* lines of the log */\nuint64_t counter[{}];\n\
-=======
-            "/* Of one processor. */\nstruct app_state {{\nuint64_t fate[{FATES}]; /* frames, by what became of them */\nuint64_t alone; /* no other processor is at a table */\nuint64_t ringed; /* parts of frames go through a ring */\nuint64_t counter[{}];\n\
->>>>>>> main
+            "/* Of one processor. */\nstruct app_state {{\nuint64_t fate[{FATES}]; /* frames, by what became of them */\nuint64_t alone; /* no other processor is at a table */\nuint64_t ringed; /* parts of frames go through a ring */\nuint64_t lost; /* lines of the log */\nuint64_t counter[{}];\n\
              uint64_t fault[WL_FAULTS];\nuint64_t table[{}][{STATISTICS}];\nuint64_t placed[WL_PLACES][WL_KINDS]; /* faults */\nstruct wl_places in;\n{io}uint64_t begun;\nunion {{\nstruct {{\n{states}}};\nuint64_t room[{}];\n}};\n}} __attribute__((aligned(64)));\n\
              struct {{ WL_MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY); WL_MAP_TYPE(key, uint32_t); WL_MAP_TYPE(value, struct app_state); \
              WL_MAP_NUMBER(max_entries, 1); WL_MAP_NUMBER(map_flags, BPF_F_MMAPABLE); }} wl_cores SEC(\".maps\");\n",
@@ -537,16 +528,15 @@ impl<'m> Gen<'m> {
         for p in programs.iter().filter(|p| p.gives) {
             text.push_str(&map("BPF_MAP_TYPE_XSKMAP", &p.sockets(), (p.instances * QUEUES) as usize));
         }
-<<<<<<< HEAD
         if !self.xdp_lines.is_empty() {
             text.push_str(&format!(
                 "struct {{ WL_MAP_NUMBER(type, BPF_MAP_TYPE_RINGBUF); WL_MAP_NUMBER(max_entries, {LINES_BYTES}); }} wl_lines SEC(\".maps\");\n"
-=======
+            ));
+        }
         for p in programs.iter().filter(|p| p.ringed) {
             text.push_str(&format!(
                 "struct {{ WL_MAP_NUMBER(type, BPF_MAP_TYPE_RINGBUF); WL_MAP_NUMBER(max_entries, {RING}); }} {} SEC(\".maps\");\n",
                 p.ring()
->>>>>>> main
             ));
         }
         let mut told = Vec::new();
@@ -606,13 +596,8 @@ impl<'m> Gen<'m> {
         format!(
             "{parts}{on}{copy}/* {} */\nSEC(\"xdp\") int {name}(struct xdp_md *ctx) {{\nwl_core core = {{0}};\nwl_fx fx = {{.core = &core, .ctx = ctx, .filter = {filter}}}, *x = &fx;\n\
              const uint32_t cpu = bpf_get_smp_processor_id();\nx->state = bpf_map_lookup_elem(&wl_cores, &cpu);\n\
-<<<<<<< HEAD
              if (!x->state) return XDP_ABORTED;\n{alone}WL_BYTES_BEGIN(x);\n{time}{wall}{instance}{init}int fate;\n{near}{{\nwl_view view;\n{parse}(x, &view);\nx->sure = 0;\nfate = {name}_on(x, &view);\n}}\n\
-             if (WL_UNLIKELY(fate == WL_FAULTY)) {{\n{faulty}}}\n{gives}x->state->fate[fate & {}]++;\nreturn fate;\n}}\n\
-=======
-             if (!x->state) return XDP_ABORTED;\n{alone}WL_BYTES_BEGIN(x);\n{time}{wall}{instance}{init}int fate = XDP_DROP;\nconst uint32_t mark_in = 0;\n(void)mark_in;\nwl_view view, *{first} = &view;\n{parse}(x, {first});\n(void){first};\n{wrong}{decls}{out}\
-             goto done;\nlost:;\nfault:;\n{faulty}done:;\n{gives}x->state->fate[fate & {}]++;\nreturn WL_VERDICT(fate);\n}}\n\
->>>>>>> main
+             if (WL_UNLIKELY(fate == WL_FAULTY)) {{\n{faulty}}}\n{gives}x->state->fate[fate & {}]++;\nreturn WL_VERDICT(fate);\n}}\n\
              {}",
             names::comment(&h.name),
             FATES - 1,

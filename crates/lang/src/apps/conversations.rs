@@ -39,9 +39,13 @@ impl Compiler<'_> {
         let of = self.m.ports[p.index()].clone();
         let session = of.protocols.first().is_some_and(|q| self.is_session(*q));
         if !matches!(of.kind, desc::PortKind::Connect(_)) || !session {
-            let d = Diagnostic::error("E0697", port.span, format!("clients have no connections of their own to `{}`", port.name))
-                .label("not a connecting port of conversations")
-                .hint("the port connects, and its protocol has `up`, `down` and `sharing session`");
+            let d = Diagnostic::error(
+                "E0697",
+                port.span,
+                format!("clients have no connections of their own to `{}`", port.name),
+            )
+            .label("not a connecting port of conversations")
+            .hint("the port connects, and its protocol has `up`, `down` and `sharing session`");
             return Err(self.report(d));
         }
         if self.conversation_port().is_none() {
@@ -70,9 +74,8 @@ impl Compiler<'_> {
         } else {
             return Ok(());
         };
-        Err(self.report(
-            Diagnostic::error("E0697", listens.name.span, told).hint("write another app for the other one"),
-        ))
+        Err(self
+            .report(Diagnostic::error("E0697", listens.name.span, told).hint("write another app for the other one")))
     }
 
     /// `pg.up` and `pg.down` name the messages of a conversation: the protocol without the direction.

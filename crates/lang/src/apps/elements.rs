@@ -233,7 +233,10 @@ impl Compiler<'_> {
                 MemberKind::Link { word, .. } => {
                     return Err(self.error("E0650", *word, "the link stands in an app, not in an element"));
                 }
-                MemberKind::Port(_) | MemberKind::Session { .. } | MemberKind::Channel { .. } | MemberKind::Cache(_) => {
+                MemberKind::Port(_)
+                | MemberKind::Session { .. }
+                | MemberKind::Channel { .. }
+                | MemberKind::Cache(_) => {
                     return Err(self.error("E0609", m.span, "this member of an element is not compiled yet"))
                 }
             }

@@ -81,7 +81,11 @@ impl Lower<'_, '_> {
     /// The parameters of a message's unit, by what the conversation remembers now.
     pub fn session_args(&mut self, proto: ir::ProtocolId, down: bool) -> Vec<ir::Expr> {
         let p = &self.cx.m.protocols[proto.index()];
-        if down { p.response_args.clone() } else { p.request_args.clone() }
+        if down {
+            p.response_args.clone()
+        } else {
+            p.request_args.clone()
+        }
     }
 
     /// `up = open db[i]`

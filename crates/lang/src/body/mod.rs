@@ -362,7 +362,9 @@ impl<'c, 'a> Lower<'c, 'a> {
                 | TableDelete { .. }
                 | TablePush { .. }
                 | TablePop { .. } => Some("changes a table"),
-                Call { .. } | Await { .. } | Reply { .. } | Send { .. } | Tell { .. } | OpenChannel { .. } => Some("waits, answers or sends"),
+                Call { .. } | Await { .. } | Reply { .. } | Send { .. } | Tell { .. } | OpenChannel { .. } => {
+                    Some("waits, answers or sends")
+                }
                 _ => None,
             };
             if let Some(what) = what {

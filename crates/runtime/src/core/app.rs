@@ -237,9 +237,9 @@ fn check(program: &Program, desc: &Desc) -> Result<(), Error> {
             | HandlerOn::Greeting { port }
             | HandlerOn::Probe { port }
             | HandlerOn::Closed { port } => port,
-            HandlerOn::Channel { channel } | HandlerOn::ChannelOpened { channel } | HandlerOn::ChannelClosed { channel } => {
-                desc.channels.get(channel as usize).map_or(u32::MAX, |c| c.port)
-            }
+            HandlerOn::Channel { channel }
+            | HandlerOn::ChannelOpened { channel }
+            | HandlerOn::ChannelClosed { channel } => desc.channels.get(channel as usize).map_or(u32::MAX, |c| c.port),
             HandlerOn::Fault
             | HandlerOn::Every { .. }
             | HandlerOn::Start

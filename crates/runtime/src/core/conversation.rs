@@ -19,7 +19,7 @@ use super::client::move_queue;
 use super::ejection::Why;
 use super::input::{FoundMessage, Parsed};
 use super::slab::Id;
-use super::types::{flag, WaitingMessage, Mode, Order, Side, Sink, Start, Target};
+use super::types::{flag, Mode, Order, Side, Sink, Start, Target, WaitingMessage};
 use super::{Core, Raw, HIGH, STORED_MAX};
 use crate::abi::*;
 use crate::buffer::ChunkQueue;
@@ -556,7 +556,8 @@ impl Core {
         // What the program has sent since follows.
         let mut later = std::mem::take(&mut n.out);
         (n.feeder, n.after, n.waited) = (feeder, after, waited);
-        let fits = move_queue(&mut self.pool, &mut unsent, &mut n.out) && move_queue(&mut self.pool, &mut later, &mut n.out);
+        let fits =
+            move_queue(&mut self.pool, &mut unsent, &mut n.out) && move_queue(&mut self.pool, &mut later, &mut n.out);
         if !fits {
             self.doom(new, WL_F_OVERLOAD);
         }

@@ -52,7 +52,9 @@ impl Core {
             }
             // The end of an answer that was skipped. SAFETY: as below.
             Verdict::Bad
-                if (member || side == Side::Backend) && sink == Sink::Discard && unsafe { (*view).flags } & WL_M_IN_STEP != 0 =>
+                if (member || side == Side::Backend)
+                    && sink == Sink::Discard
+                    && unsafe { (*view).flags } & WL_M_IN_STEP != 0 =>
             {
                 self.tail_done(id, false);
                 Some(used)
