@@ -62,6 +62,7 @@ typedef struct wl_fx {
     uint32_t tmp_n, tmp_max;
     uint32_t place;
     uint16_t fault;
+    uint16_t within;      /* The handler may pause between items. */
     uint32_t groups;      /* Instances that have a group: wl_group_begin. */
     struct wl_group *group;
     uint32_t items, first_item, last_item;   /* Of all groups, in the order in which they came. */
@@ -85,6 +86,9 @@ static inline uint8_t *wl_tmp(wl_fx *x, uint32_t n) {
 static inline void wl_round(wl_fx *x) {
     if (x->core && WL_UNLIKELY(--x->core->fuel == 0)) x->core->host->pause(x->core);
 }
+
+/* The same of an item that is put together with others. */
+static inline void wl_item_done(wl_fx *x) { if (x->within) wl_round(x); }
 
 /* ---- bytes ---- */
 

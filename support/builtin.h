@@ -247,6 +247,7 @@ static inline wl_bytes wl_group_bytes(wl_fx *x, uint64_t i) {
         memcpy(&item, x->tmp + at - 1, sizeof item);
         wl_copy_few(to, x->tmp + at - 1 + sizeof item, item.n);
         to += item.n;
+        wl_item_done(x);
     }
     return wl_b(d, n);
 }
@@ -266,6 +267,7 @@ static inline bool wl_group_keep(wl_fx *x, wl_task *t) {
     for (uint32_t at = x->first_item; at; at = item.then) {
         memcpy(&item, x->tmp + at - 1, sizeof item);
         order[n++] = rank[item.group];
+        wl_item_done(x);
     }
     if (x->core->host->keep(t, wl_b(order, 2 * n))) return true;
     wl_fail(x, WL_F_OVERLOAD, 0);
@@ -299,6 +301,8 @@ static inline bool wl_counted(wl_fx *x, uint64_t n, uint64_t count, uint32_t max
     else return true;
     return false;
 }
+/* Of many bytes so many are copied without a pause. */
+#define WL_PIECE (64u << 10)
 /* Bytes that are items. */
 static inline void wl_put_items(wl_fx *x, wl_item_parser *parse, wl_parser *v, wl_bytes b, uint64_t count, uint32_t max) {
     uint64_t n = 0;
@@ -306,8 +310,15 @@ static inline void wl_put_items(wl_fx *x, wl_item_parser *parse, wl_parser *v, w
         uint32_t size = wl_item(parse, v, b.p + at, b.n - at);
         if (WL_UNLIKELY(!size)) { wl_fail(x, WL_F_MALFORMED, 0); return; }
         at += size;
+        wl_item_done(x);
     }
-    if (wl_counted(x, n, count, max)) wl_put(x, b);
+    if (!wl_counted(x, n, count, max)) return;
+    for (uint32_t at = 0; at < b.n;) {
+        uint32_t size = b.n - at < WL_PIECE ? b.n - at : WL_PIECE;
+        wl_put(x, wl_b(b.p + at, size));
+        at += size;
+        if (x->within && at < b.n) x->core->host->pause(x->core);
+    }
 }
 /* An item of each part's run, in the order that was kept. */
 static inline void wl_put_in_order(wl_fx *x, const wl_task *t, wl_item_parser *parse, wl_parser *v, uint64_t count, uint32_t max) {
@@ -320,6 +331,7 @@ static inline void wl_put_in_order(wl_fx *x, const wl_task *t, wl_item_parser *p
         wl_put(x, wl_b(r->p, size));
         if (WL_UNLIKELY(x->fault)) return;
         r->p += size;
+        wl_item_done(x);
     }
     for (uint32_t i = 0; i < x->runs; i++) if (WL_UNLIKELY(x->run[i].p != x->run[i].end)) wl_fail(x, WL_F_BAD_REPLY, 0);
     wl_counted(x, t->kept.n / 2, count, max);

@@ -164,6 +164,7 @@ enum { WL_T_DONE = 0, WL_T_SUSPEND = 1, WL_T_FAULT = 2 };
 enum { WL_C_HOLD = 1,           /* store the whole reply (head and tail, contiguous): it must outlive this
                                    resumption, is one of many, or fields of its tail are read */
        WL_C_HOLD_REQ = 2,       /* task->req is read after this suspension: keep its head (and view)         */
+       WL_C_PIECES = 8,         /* the handler may pause while a large head is taken over          */
        WL_C_PIPELINE = 4 };     /* by its protocol (`pipeline when`) the request may be sent
                                  * while answers to others are still due on the connection, and
                                  * sent again if that connection is lost */
@@ -178,7 +179,8 @@ enum { WL_X_AES_CTR = 0,          /* key, counter block, data                   
        WL_X_RANDOM = 9 };         /* as many random bytes as the argument is long                                    */
 /* Flags of reply(), of fault_reply() and of interim(). */
 enum { WL_R_CLOSE = 1,          /* close the connection when this is sent */
-       WL_R_NOTHING = 2 };      /* no bytes: the request is answered by silence */
+       WL_R_NOTHING = 2,        /* no bytes: the request is answered by silence */
+       WL_R_PIECES = 4 };       /* of reply() only: as WL_C_PIECES */
 
 typedef struct wl_call { uint64_t timeout_ns; /* 0: the port's default */ uint64_t ctx; uint32_t flags; uint32_t _pad; } wl_call;
 

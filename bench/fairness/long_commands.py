@@ -3,15 +3,15 @@
 
 Usage: bench/fairness/long_commands.py [--keys N] [--rounds N] [--out FILE]
 
-`redis_proxy` (two servers) and `memcached_proxy` (two servers) run on core 0, this program and the servers on core 1. One
-client sends commands of N keys. Another one sends PING (`mn` to memcached_proxy), which the proxy answers by itself, over and
-over. Its longest wait, beside its waits with no long command, is the time that the long one holds the core: the copy of its
-words, the check of them, the reading of its keys, the joining of the answers.
+`redis_proxy` (two servers) and `memcached_proxy` (two servers) run on core 0, all else on core 1. One client sends commands
+of N keys, one behind the other. Another one sends PING (`mn` to memcached_proxy), which the proxy answers by itself, every
+200 us (`waits.c`). It has real-time priority, so neither the servers nor this program delay it. Beside each wait it measures
+the processor time that the proxy has used in it. The smaller of both is the time that the proxy held its core.
 
-The longest wait of each round counts, and the table shows the median and the largest of the rounds. Prints a Markdown table;
-WIRELOOM names the binary.
+Each command is sent once for each round. The table shows the p99 of all waits of the rounds (the median of them), and the
+median and the largest of the longest times held. Prints a Markdown table; WIRELOOM names the binary. Needs root.
 """
-import argparse, json, os, socket, statistics, subprocess, sys, threading, time
+import argparse, json, os, socket, statistics, subprocess, sys, tempfile, threading, time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.join(HERE, "../..")
@@ -39,30 +39,33 @@ def resp(*words):
     return b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(w), w) for w in words)
 
 
-class Pinger(threading.Thread):
-    """Asks over and over; the waits in milliseconds, with their beginnings."""
+class Waits:
+    """The light client (`waits.c`)."""
 
-    def __init__(self, port, ask, answer):
-        super().__init__(daemon=True)
-        self.socket = socket.create_connection(("127.0.0.1", port))
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.ask, self.answer, self.stop, self.waits = ask, answer, False, []
+    def __init__(self, folder, port, proxy, ask, answer):
+        text = [t.decode().replace("\r", "\\r").replace("\n", "\\n") for t in (ask, answer)]
+        self.process = subprocess.Popen([os.path.join(folder, "waits"), str(port), str(proxy), "1", *text],
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
-    def run(self):
-        while not self.stop:
-            begin = time.monotonic()
-            self.socket.sendall(self.ask)
-            if self.socket.recv(64) != self.answer:
-                sys.exit("another answer than asked for")
-            self.waits.append(1000 * (time.monotonic() - begin))
-            time.sleep(0.0002)
+    def during(self, work):
+        """Waits while something is done, in milliseconds: their number, p50, p99, longest; held p99, longest."""
+        self.read()
+        work()
+        return self.read()
 
-    def longest(self, during):
-        """The longest wait while something is done, in ms."""
-        self.waits = []
-        during()
-        time.sleep(0.01)
-        return max(self.waits)
+    def read(self):
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        count, *times = self.process.stdout.readline().split()
+        return [int(count), *[float(t) / 1000 for t in times]]
+
+    def stop(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def built(folder):
+    subprocess.run(["cc", "-O2", "-Wall", "-pthread", "-o", os.path.join(folder, "waits"), os.path.join(HERE, "waits.c")], check=True)
 
 
 def exchange(s, request, end):
@@ -80,26 +83,24 @@ def exchange(s, request, end):
     return size
 
 
-def measure(port, ask, answer, commands, end, rounds):
-    """A row for each command: the size in bytes, its time, the longest wait beside it."""
-    pinger = Pinger(port, ask, answer)
-    pinger.start()
+def measure(folder, port, proxy, ask, answer, commands, end, rounds):
+    """A row for each command: the size in bytes, its time, the waits beside it."""
+    waits = Waits(folder, port, proxy, ask, answer)
     time.sleep(0.2)
-    rows = [{"command": "(none)", "bytes": 0, "took_ms": 0.0, "waits_ms": [pinger.longest(lambda: time.sleep(0.3)) for _ in range(rounds)]}]
+    rows = [{"command": "(none)", "bytes": 0, "took_ms": 0.0, "waits": [waits.during(lambda: time.sleep(0.3)) for _ in range(rounds)]}]
     with socket.create_connection(("127.0.0.1", port)) as s:
         for name, request in commands:
-            waits, took = [], []
+            seen, took = [], []
             for _ in range(rounds):
                 begin = time.monotonic()
-                waits.append(pinger.longest(lambda: exchange(s, request, end)))
+                seen.append(waits.during(lambda: exchange(s, request, end)))
                 took.append(1000 * (time.monotonic() - begin))
-            rows.append({"command": name, "bytes": len(request), "took_ms": statistics.median(took), "waits_ms": waits})
-    pinger.stop = True
-    pinger.join()
+            rows.append({"command": name, "bytes": len(request), "took_ms": statistics.median(took), "waits": seen})
+    waits.stop()
     return rows
 
 
-def redis(keys, rounds):
+def redis(folder, keys, rounds):
     ports = [PORT + 1, PORT + 2]
     servers = [started(["redis-server", "--port", str(p), "--save", "", "--appendonly", "no"], p, b"PING\r\n", 1) for p in ports]
     proxy = started([WIRELOOM, "run", "apps/redis_proxy.loom", "--cores", "0", "--set", f"port={PORT}",
@@ -112,14 +113,14 @@ def redis(keys, rounds):
                     ("MGET of keys of one server", resp(b"MGET", *[b"{a}%x" % n for n in range(keys)])),
                     ("MSET of half as many keys", resp(b"MSET", *[w for n in names[:keys // 2] for w in (n, b"v")])),
                     ("SADD of one key", resp(b"SADD", b"set", *names)), ("DEL of keys of both servers", resp(b"DEL", *names))]
-        return measure(PORT, b"PING\r\n", b"+PONG\r\n", [(n, c + echo) for n, c in commands], end, rounds)
+        return measure(folder, PORT, proxy.pid, b"PING\r\n", b"+PONG\r\n", [(n, c + echo) for n, c in commands], end, rounds)
     finally:
         for p in [proxy, *servers]:
             p.kill()
             p.wait()
 
 
-def memcached(keys, rounds):
+def memcached(folder, keys, rounds):
     ports = [PORT + 1, PORT + 2]
     servers = [started(["memcached", "-u", "root", "-l", "127.0.0.1", "-p", str(p)], p, b"mn\r\n", 1) for p in ports]
     proxy = started([WIRELOOM, "run", "apps/memcached_proxy.loom", "--cores", "0", "--set", f"port={PORT}",
@@ -128,7 +129,7 @@ def memcached(keys, rounds):
         # A line of keys has at most 1 MiB.
         names = [b"k%x" % n for n in range(min(keys, 150_000))]
         commands = [(f"get of {len(names)} keys of both servers", b"get " + b" ".join(names) + b"\r\nmn\r\n")]
-        return measure(PORT, b"mn\r\n", b"MN\r\n", commands, b"MN\r\n", rounds)
+        return measure(folder, PORT, proxy.pid, b"mn\r\n", b"MN\r\n", commands, b"MN\r\n", rounds)
     finally:
         for p in [proxy, *servers]:
             p.kill()
@@ -136,10 +137,10 @@ def memcached(keys, rounds):
 
 
 def table(name, rows):
-    lines = [f"| {name} | bytes | takes ms | longest wait beside it, median ms | largest ms |", "|---|---|---|---|---|"]
+    lines = [f"| {name} | bytes | takes ms | p99 of the waits ms | longest held, median ms | largest ms |", "|---|---|---|---|---|---|"]
     for r in rows:
-        waits = sorted(r["waits_ms"])
-        lines.append(f"| {r['command']} | {r['bytes']} | {r['took_ms']:.0f} | {statistics.median(waits):.1f} | {waits[-1]:.1f} |")
+        p99, held = [w[2] for w in r["waits"]], [w[5] for w in r["waits"]]
+        lines.append(f"| {r['command']} | {r['bytes']} | {r['took_ms']:.0f} | {statistics.median(p99):.2f} | {statistics.median(held):.2f} | {max(held):.2f} |")
     return "\n".join(lines)
 
 
@@ -151,9 +152,11 @@ def main():
     a = parser.parse_args()
     os.sched_setaffinity(0, {1})
     result = {}
-    for name, of in (("redis_proxy", redis), ("memcached_proxy", memcached)):
-        result[name] = of(a.keys, a.rounds)
-        print(table(name, result[name]) + "\n", flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        built(folder)
+        for name, of in (("redis_proxy", redis), ("memcached_proxy", memcached)):
+            result[name] = of(folder, a.keys, a.rounds)
+            print(table(name, result[name]) + "\n", flush=True)
     if a.out:
         with open(a.out, "w") as out:
             json.dump(result, out, indent=1)

@@ -366,6 +366,30 @@ fn interfaces_and_files_without_rights() {
     std::fs::remove_dir_all(&folder).ok();
 }
 
+/// A loop takes years here. SIGTERM ends the process soon if it is in `on start`, and after the
+/// drain limit if it is in a timer.
+#[test]
+fn a_long_handler_does_not_keep_the_process() {
+    let folder = scratch("long-handler");
+    let loops = "for _i in 0..16000000 { for _j in 0..16000000 { turn += turn >> 3 } }";
+    for (name, begin, expected) in [("start", "on start", 0), ("timer", "every 10ms", 1)] {
+        let (file, port) = (folder.join(format!("{name}.loom")), free_port());
+        let text = format!(
+            "unit H {{ order big  kind: u8 }}\npacket P {{ h: H }}\napp {name} {{\n    port wire = udp(\"127.0.0.1:{port}\") as P\n    \
+             state turn: u64 = 9\n    {begin} {{ log \"long one\"  {loops} }}\n    on wire(p) {{ turn += 1 }}\n}}\n"
+        );
+        std::fs::write(&file, text).expect("the folder can be written to");
+        let mut command = Command::new(Wireloom::binary());
+        command.current_dir(root()).arg("run").arg(&file).args(["--interpret", "--drain", "1"]);
+        let mut process = Process::start_saying(name, &mut command, 0, "long one");
+        process.signal(libc::SIGTERM);
+        let code = process.exit_code(Duration::from_secs(8));
+        assert_eq!(code, Some(expected), "{}", process.output());
+        assert_eq!(process.output().contains("wireloom: ready"), name == "timer", "{}", process.output());
+    }
+    std::fs::remove_dir_all(folder).ok();
+}
+
 #[test]
 fn two_apps_in_one_process() {
     let (web, kv) = (free_port(), free_port());
@@ -607,4 +631,45 @@ fn a_mistake_of_ours_is_kept_for_a_report() {
         kept.push(at.to_string());
     }
     assert_ne!(kept[0], kept[1]);
+}
+
+/// `wireloom fuzz --seconds N` ends after N seconds also while it compiles. No compiler goes on,
+/// and no file is left.
+#[test]
+fn the_time_of_fuzz_counts_while_it_compiles() {
+    let folder = Folder::new("fuzz-time");
+    let (compiler, program) = (folder.name_of("cc"), folder.name_of("p.loom"));
+    std::fs::write(&compiler, format!("#!/bin/sh\necho $$ > {}\nsleep 300 &\nwait\n", folder.name_of("pid")))
+        .expect("written");
+    std::fs::set_permissions(&compiler, std::fs::Permissions::from_mode(0o755)).expect("our own");
+    std::fs::write(
+        &program,
+        "use std.packet\napp p {\n    port a = pcap(\"x\") as packet.Packet, b = pcap(\"y\")\n    on a(p) { p -> b }\n}\n",
+    )
+    .expect("written");
+    for what in ["std.kv.Pair", &program] {
+        std::fs::remove_dir_all(folder.file("tmp")).ok();
+        std::fs::create_dir(folder.file("tmp")).expect("made");
+        let mut command = Command::new(Wireloom::binary());
+        command
+            .args(["fuzz", what, "--seconds", "2"])
+            .current_dir(root())
+            .env("WIRELOOM_CC", &compiler)
+            .env("TMPDIR", folder.file("tmp"))
+            .env("XDG_CACHE_HOME", folder.file("cache"));
+        let begin = std::time::Instant::now();
+        let out = finish(&mut command);
+        assert!(begin.elapsed() < Duration::from_secs(60), "it took {:?}: {}", begin.elapsed(), out.text);
+        assert_eq!(out.code, Some(1), "{}", out.text);
+        assert!(
+            out.text.contains("nothing was compared: compiling took longer than the 2 s of --seconds"),
+            "{}",
+            out.text
+        );
+        let pid = std::fs::read_to_string(folder.file("pid")).expect("the compiler was started");
+        let running = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
+        assert!(running.is_empty() || running.contains(") Z "), "{running}");
+        let left: Vec<_> = std::fs::read_dir(folder.file("tmp")).expect("there").flatten().map(|e| e.path()).collect();
+        assert!(left.is_empty(), "{left:?}");
+    }
 }

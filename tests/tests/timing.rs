@@ -10,5 +10,6 @@ mod ejection;
 mod fairness;
 mod faults_load;
 mod first_minutes;
+mod long_commands;
 mod moves;
 mod soak;

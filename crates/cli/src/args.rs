@@ -434,8 +434,9 @@ pub struct Fuzz {
     /// Of an app: a parameter. Frames to and from addresses among them are tried, too.
     #[arg(long = "set", value_name = "NAME=VALUE")]
     pub set: Vec<String>,
-    /// How long, from the start of the command, compiling included; at least one message is run. 0:
-    /// once every prefix and every changed byte of frames, or a few hundred messages.
+    /// How long, from the start of the command, compiling included. An error if that is not
+    /// enough to compile. 0: once every prefix and every changed byte of frames, or a few hundred
+    /// messages.
     #[arg(long, default_value_t = 10)]
     pub seconds: u64,
     /// Seed of the generator; a failure prints the one that repeats it.

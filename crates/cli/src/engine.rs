@@ -41,12 +41,17 @@ impl Drop for Later {
 
 /// Makes the program, compiled or interpreted.
 pub fn make(module: &Arc<Module>, compile: &Compile) -> Result<Loaded, Failure> {
-    make_telling(module, compile, None)
+    make_telling(module, compile, None, None)
+}
+
+/// As [`make`], until it is stopped.
+pub fn make_until(module: &Arc<Module>, compile: &Compile, stop: Stop) -> Result<Loaded, Failure> {
+    make_telling(module, compile, None, Some(stop))
 }
 
 /// As [`make`], for a program that is to serve: says at once that it is compiled.
 pub fn make_to_serve(module: &Arc<Module>, compile: &Compile) -> Result<Loaded, Failure> {
-    make_telling(module, compile, Some(if module.desc().has_frames() { compiling } else { compiling_to_serve }))
+    make_telling(module, compile, Some(if module.desc().has_frames() { compiling } else { compiling_to_serve }), None)
 }
 
 /// As [`make_to_serve`], but a program that is not in the cache begins with unoptimised code. That
@@ -76,7 +81,7 @@ pub fn make_in_tiers(module: &Arc<Module>, compile: &Compile) -> Result<Loaded, 
 /// Compiles with all optimisations beside the service, and exchanges the code.
 fn later(tiers: Tiers, source: CSource, options: CompileOptions) -> Result<Later, Failure> {
     let stop = Stop::default();
-    let options = CompileOptions { beside: Some(stop.clone()), ..options };
+    let options = CompileOptions { beside: true, stop: Some(stop.clone()), ..options };
     let work = move || {
         let name = &source.name;
         let exchanged = match wireloom_codegen_c::compile(&source, &options) {
@@ -117,12 +122,18 @@ pub fn without_signals<T>(start: impl FnOnce() -> T) -> T {
     }
 }
 
-fn make_telling(module: &Arc<Module>, compile: &Compile, starting: Option<fn(&str)>) -> Result<Loaded, Failure> {
+fn make_telling(
+    module: &Arc<Module>,
+    compile: &Compile,
+    starting: Option<fn(&str)>,
+    stop: Option<Stop>,
+) -> Result<Loaded, Failure> {
     if compile.interpret {
         return interpret(module);
     }
     let opt = level(compile.sanitize);
-    match library(module, &CompileOptions { sanitize: compile.sanitize, opt, starting, ..CompileOptions::default() }) {
+    let options = CompileOptions { sanitize: compile.sanitize, opt, starting, stop, ..CompileOptions::default() };
+    match library(module, &options) {
         // The sanitizers read names and lines from the file.
         Ok(Compiled { path: Some(path), .. }) if compile.sanitize => {
             Ok(Loaded { program: Program::open(&path)?, how: How::Compiled, later: None })

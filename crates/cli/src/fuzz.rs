@@ -77,7 +77,7 @@ fn inner(args: Fuzz) -> Outcome {
         return Err(Failure::Said(format!("`{f}` is a function in C (`extern fn`): fuzzing compares with the interpreter, which cannot run it; fuzz a file with the units alone")));
     }
     let reference = engine::interpret(&module)?;
-    let made = engine::make(&module, &Compile { interpret: false, ..args.compile.clone() })?;
+    let made = limit.make(&module, &Compile { interpret: false, ..args.compile.clone() })?;
     let whom = if matches!(made.how, How::Compiled) {
         "interpreter and compiled code"
     } else {

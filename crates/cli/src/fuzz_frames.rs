@@ -29,7 +29,7 @@ pub fn inner(args: &Fuzz, note: Option<&Path>, limit: &Limit) -> Outcome {
     }
     let sets: Vec<(String, String)> = args.set.iter().map(|s| params::pair(s)).collect::<Result<_, _>>()?;
     let reference = engine::interpret(&graph)?;
-    let made = engine::make(&module, &args.compile)?;
+    let made = limit.make(&module, &args.compile)?;
     let whom =
         if matches!(made.how, How::Compiled) { "interpreter and compiled code" } else { "the interpreter, twice" };
     let seed = args.seed.unwrap_or(1);

@@ -1,7 +1,13 @@
 //! The time of a run of `wireloom fuzz`.
 
+use crate::args::Compile;
+use crate::engine::{self, Loaded};
+use crate::Failure;
 use std::cell::Cell;
-use std::time::Instant;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use wireloom_codegen_c::Stop;
+use wireloom_ir::Module;
 
 /// The time of a run.
 pub struct Limit {
@@ -13,6 +19,29 @@ pub struct Limit {
 impl Limit {
     pub fn new(seconds: u64) -> Limit {
         Limit { start: Instant::now(), seconds, begun: Cell::new(false) }
+    }
+
+    /// Compiles a program. The compiler is stopped when the time is over.
+    pub fn make(&self, module: &Arc<Module>, compile: &Compile) -> Result<Loaded, Failure> {
+        let stop = Stop::default();
+        if self.seconds > 0 {
+            let (left, stop) = (Duration::from_secs(self.seconds).saturating_sub(self.start.elapsed()), stop.clone());
+            // It ends with the process.
+            engine::without_signals(|| {
+                std::thread::Builder::new().name("limit".into()).spawn(move || {
+                    std::thread::sleep(left);
+                    stop.stop()
+                })
+            })?;
+        }
+        let made = engine::make_until(module, compile, stop.clone());
+        match made {
+            Err(_) if stop.is_stopped() => Err(Failure::Said(format!(
+                "nothing was compared: compiling took longer than the {} s of --seconds",
+                self.seconds
+            ))),
+            made => made,
+        }
     }
 
     /// Whether one more is run. The first always is. Without a time, so is each that is not random.

@@ -68,6 +68,8 @@ pub(crate) struct BodyGen<'g, 'm> {
     marked: String,
     /// Long loops pause.
     pub pauses: bool,
+    /// So do large messages.
+    pub within: bool,
     /// Branches without a jump.
     selects: Vec<&'m Stmt>,
     pub xdp: crate::xdp::XdpBody<'m>,
@@ -99,6 +101,7 @@ impl<'g, 'm> BodyGen<'g, 'm> {
             title: String::new(),
             marked: String::new(),
             pauses: false,
+            within: false,
             selects: body.selects.iter().filter_map(|at| at.find(&body.block)).collect(),
             xdp: Default::default(),
         }
@@ -589,6 +592,10 @@ impl<'g, 'm> BodyGen<'g, 'm> {
         }
         let leave = self.leave_fault();
         if self.in_order {
+            // An answer that is not kept may not arrive in a pause.
+            if self.within && !hold {
+                line!(self, "x->within = 0;")
+            }
             line!(self, "if (!wl_group_keep(x, t)) {{ {leave} }}")
         }
         line!(self, "{save}t->pc = {n};\nreturn WL_T_SUSPEND;\nR{n}:;\n{restore}held = {};", hold as u8);

@@ -35,8 +35,10 @@ pub struct CompileOptions {
     pub extern_dir: PathBuf,
     /// Told the program's name when the compiler is started for it, which takes seconds.
     pub starting: Option<fn(&str)>,
-    /// Compiles beside a service: with less priority than that, until it is stopped.
-    pub beside: Option<Stop>,
+    /// Compiles beside a service, with less priority than that.
+    pub beside: bool,
+    /// Until it is stopped.
+    pub stop: Option<Stop>,
 }
 
 impl Default for CompileOptions {
@@ -50,7 +52,8 @@ impl Default for CompileOptions {
             include_dir: None,
             extern_dir: PathBuf::from("."),
             starting: None,
-            beside: None,
+            beside: false,
+            stop: None,
         }
     }
 }
@@ -209,8 +212,7 @@ fn compile_kept(source: &CSource, options: &CompileOptions) -> Result<Compiled, 
             starting(&source.name)
         }
         let io = |error| job.io(name, error);
-        let _turn =
-            job.folder.turn(name, TURN, || options.beside.as_ref().is_some_and(Stop::is_stopped)).map_err(io)?;
+        let _turn = job.folder.turn(name, TURN, || options.stop.as_ref().is_some_and(Stop::is_stopped)).map_err(io)?;
         // The holder of the turn before may have made it.
         if let Some(bytes) = job.folder.get(name).map_err(io)? {
             return Ok(bytes);
@@ -281,7 +283,8 @@ pub(crate) struct Job<'a> {
     pub(crate) include: String,
     headers: Vec<(String, String)>,
     pub(crate) externs: Vec<PathBuf>,
-    beside: Option<&'a Stop>,
+    beside: bool,
+    stop: Option<&'a Stop>,
 }
 
 impl<'a> Job<'a> {
@@ -311,7 +314,8 @@ impl<'a> Job<'a> {
             include,
             headers,
             externs,
-            beside: options.beside.as_ref(),
+            beside: options.beside,
+            stop: options.stop.as_ref(),
         })
     }
 
@@ -397,7 +401,7 @@ impl<'a> Job<'a> {
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(self.cc);
         let folder = self.folder.raw();
-        let niceness = if self.beside.is_some() { BESIDE } else { 0 };
+        let niceness = if self.beside { BESIDE } else { 0 };
         let parent = std::process::id() as i32;
         // SAFETY: system calls that are safe after `fork`; the descriptor is open as long as
         // `self`.
@@ -434,13 +438,13 @@ impl<'a> Job<'a> {
                 .collect::<Vec<_>>()
                 .join(" ")
         };
-        let output = match self.beside {
+        let output = match self.stop {
             None => command.output(),
             Some(stop) => stop.output(command),
         };
         match output {
             Ok(output) if output.status.success() => Ok(output),
-            _ if self.beside.is_some_and(Stop::is_stopped) => Err(CompileError::Stopped),
+            _ if self.stop.is_some_and(Stop::is_stopped) => Err(CompileError::Stopped),
             Ok(output) => Err(CompileError::Failed {
                 command: text(command),
                 messages: String::from_utf8_lossy(&output.stderr).into_owned(),

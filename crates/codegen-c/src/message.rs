@@ -158,7 +158,8 @@ impl<'m> BodyGen<'_, 'm> {
         let ctx = self.ctx(port, args);
         let shares = self.shares(port, args);
         let (head, tail) = self.parts(msg);
-        line!(self, "{{ uint32_t i_ = (uint32_t)({index_text});\nwl_call c_ = {{.timeout_ns = {timeout}, .ctx = {ctx}, .flags = {flags}{shares}}};");
+        let pieces = if self.within { " | WL_C_PIECES" } else { "" };
+        line!(self, "{{ uint32_t i_ = (uint32_t)({index_text});\nwl_call c_ = {{.timeout_ns = {timeout}, .ctx = {ctx}, .flags = {flags}{shares}{pieces}}};");
         self.check(index.may_fault() || within.is_some_and(Expr::may_fault) || args.iter().any(Expr::may_fault));
         line!(self, "x->core->host->call(t, {}, i_, {head}, {tail}, &c_); }}", port.0);
     }
@@ -212,7 +213,8 @@ impl<'m> BodyGen<'_, 'm> {
             (false, true) => "WL_R_NOTHING",
             _ => "WL_R_CLOSE | WL_R_NOTHING",
         };
-        line!(self, "x->core->host->reply(t, {head}, {tail}, {flags});");
+        let pieces = if self.within { " | WL_R_PIECES" } else { "" };
+        line!(self, "x->core->host->reply(t, {head}, {tail}, {flags}{pieces});");
     }
 
     pub fn send(&mut self, port: PortId, index: &Expr, msg: &'m Outgoing) {

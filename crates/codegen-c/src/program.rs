@@ -312,6 +312,7 @@ impl<'m> Gen<'m> {
         let name = format!("on_{i}_{}", names::ident(&h.name));
         let mut b = BodyGen::new(self, Owner::Handler { on: h.on }, &h.body);
         b.pauses = h.plan.pause.is_yes();
+        b.within = h.plan.pause.within();
         b.declare(0);
         let first = |i: u32, v: &str, b: &mut BodyGen| {
             if b.locals.len() > i as usize {
@@ -367,6 +368,9 @@ impl<'m> Gen<'m> {
                 }
             }
             On::Start | On::End | On::Every(_) | On::Test(_) | On::Frame { .. } | On::Check { .. } => {}
+        }
+        if b.within {
+            line!(b, "x->within = 1;")
         }
         let start = std::mem::take(&mut b.out);
         b.block(&h.body.block);

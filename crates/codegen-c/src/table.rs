@@ -176,9 +176,10 @@ impl Gen<'_> {
                 )
             }
         };
+        let clear = if dec.contains("v.") || dec.contains("v =") { "" } else { "memset(&v, 0, sizeof v);\n" };
         self.helpers.push_str(&format!(
             "static inline uint32_t size_{name}({c} v) {{\n{size}\n}}\nstatic inline void enc_{name}(wl_cursor *c, {c} v) {{\n{enc}\n}}\n\
-             static inline {c} dec_{name}(wl_cursor *c, wl_fx *x) {{\n{c} v;\n(void)x;\n{dec}\nreturn v;\n}}\n"
+             static inline {c} dec_{name}(wl_cursor *c, wl_fx *x) {{\n{c} v;\n(void)x;\n{clear}{dec}\nreturn v;\n}}\n"
         ));
         name
     }

@@ -326,7 +326,9 @@ impl Gen<'_> {
                         .iter()
                         .map(|(n, t)| format!("v.{n} = {};\n", self.load(*t, &format!("d->{n}"))))
                         .collect();
-                    format!("{c} v;\n{sets}return v;")
+                    // A record may have no fields.
+                    let clear = if sets.is_empty() { "memset(&v, 0, sizeof v);\n" } else { "" };
+                    format!("{c} v;\n{clear}{sets}return v;")
                 }
             };
             self.helpers.push_str(&format!("static inline {c} {name}(const {s} *d) {{\n{body}\n}}\n"));

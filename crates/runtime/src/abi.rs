@@ -79,6 +79,7 @@ pub const WL_T_FAULT: c_int = 2;
 pub const WL_C_HOLD: u32 = 1;
 pub const WL_C_HOLD_REQ: u32 = 2;
 pub const WL_C_PIPELINE: u32 = 4;
+pub const WL_C_PIECES: u32 = 8;
 
 // Operations of crypto().
 pub const WL_X_AES_CTR: u32 = crate::crypto::op::Op::AesCtr as u32;
@@ -95,6 +96,7 @@ pub const WL_X_RANDOM: u32 = crate::crypto::op::Op::Random as u32;
 // Flags of reply(), fault_reply() and interim().
 pub const WL_R_CLOSE: u32 = 1;
 pub const WL_R_NOTHING: u32 = 2;
+pub const WL_R_PIECES: u32 = 4;
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]

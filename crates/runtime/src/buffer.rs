@@ -67,7 +67,10 @@ pub struct ChunkPool {
     free: [FreeList; 2],
     bare: u32,
     queue_used: usize,
-    classes: [Vec<Box<[u8]>>; CLASSES],
+    classes: [Vec<Vec<u8>>; CLASSES],
+    /// Large memory that goes back to the system, a piece at a time; its bytes.
+    leaving: Vec<Vec<u8>>,
+    leaving_bytes: usize,
     owned_used: usize,
     owned_kept: usize,
 }
@@ -92,6 +95,8 @@ impl ChunkPool {
             bare: NIL,
             queue_used: 0,
             classes: Default::default(),
+            leaving: Vec::new(),
+            leaving_bytes: 0,
             owned_used: 0,
             owned_kept: 0,
         }
@@ -167,34 +172,96 @@ impl ChunkPool {
     /// 16 MiB.
     pub fn alloc(&mut self, size: usize) -> Option<OwnedBuf> {
         let data = self.take_class(size)?;
-        Some(OwnedBuf { data, start: 0, end: 0 })
+        Some(OwnedBuf { data, start: 0 })
     }
 
-    fn take_class(&mut self, size: usize) -> Option<Box<[u8]>> {
+    /// The class of a size, if the pool has room for one more of it, less `old` bytes.
+    fn class_of(&self, size: usize, old: usize) -> Option<usize> {
         let class = size.max(1 << MIN_CLASS).checked_next_power_of_two()?;
-        if class > 1 << MAX_CLASS || self.owned_used + class > self.limits.owned_bytes {
-            return None;
-        }
+        (class <= 1 << MAX_CLASS && self.owned_used - old + class <= self.limits.owned_bytes).then_some(class)
+    }
+
+    fn take_class(&mut self, size: usize) -> Option<Vec<u8>> {
+        let class = self.class_of(size, 0)?;
         self.owned_used += class;
         match self.classes[class_index(class)].pop() {
             Some(b) => {
                 self.owned_kept -= class;
                 Some(b)
             }
-            None => Some(zeroed(class)),
+            None => Some(Vec::with_capacity(class)),
         }
     }
 
-    fn give_class(&mut self, data: Box<[u8]>) {
-        let n = data.len();
+    /// Makes large memory larger. The system moves its pages, so nothing is copied.
+    fn grow_class(&mut self, data: &mut Vec<u8>, size: usize) -> bool {
+        let old = data.capacity();
+        let Some(class) = self.class_of(size, old) else { return false };
+        data.reserve_exact(class - data.len());
+        self.owned_used = self.owned_used - old + class;
+        true
+    }
+
+    fn give_class(&mut self, mut data: Vec<u8>) {
+        let n = data.capacity();
         if n == 0 {
             return;
         }
         self.owned_used -= n;
+        data.clear();
         if self.owned_kept + n <= self.limits.keep_bytes {
             self.owned_kept += n;
             self.classes[class_index(n)].push(data);
+        } else {
+            self.give_back(data)
         }
+    }
+
+    /// Memory that is not needed any more. To give much back to the system takes long, so that is
+    /// done in pieces ([`ChunkPool::release_some`]).
+    pub fn give_back(&mut self, mut data: Vec<u8>) {
+        data.clear();
+        let n = data.capacity();
+        if n > LEAVES_AT_ONCE && self.leaving_bytes + n <= LEAVING_MAX {
+            self.leaving_bytes += n;
+            self.leaving.push(data)
+        }
+    }
+
+    /// Gives a piece of memory back to the system. True: there is more.
+    pub fn release_some(&mut self) -> bool {
+        let Some(data) = self.leaving.last_mut() else { return false };
+        let before = data.capacity();
+        data.shrink_to(before.saturating_sub(LEAVES_AT_ONCE));
+        self.leaving_bytes -= before - data.capacity();
+        if data.capacity() <= LEAVES_AT_ONCE {
+            self.leaving_bytes -= data.capacity();
+            self.leaving.pop();
+        }
+        !self.leaving.is_empty()
+    }
+
+    /// Whether memory waits for [`ChunkPool::release_some`].
+    pub fn releases(&self) -> bool {
+        !self.leaving.is_empty()
+    }
+}
+
+/// Bytes that go back to the system at a time.
+const LEAVES_AT_ONCE: usize = 2 << 20;
+/// Of more that comes at a time, the rest goes at once: it must not pile up.
+const LEAVING_MAX: usize = 256 << 20;
+/// Memory from so many bytes on has pages of its own, once [`pages_of_their_own`] was called.
+const OWN_PAGES: usize = 1 << 20;
+
+/// Has the allocator take large memory from the system and give it back there. It is never cleared
+/// then, and grows without being copied. (By itself the C library stops doing so when the first of
+/// it was freed.)
+pub fn pages_of_their_own() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    // SAFETY: a plain setting of the allocator.
+    unsafe {
+        libc::mallopt(libc::M_MMAP_THRESHOLD, OWN_PAGES as libc::c_int);
     }
 }
 
@@ -386,9 +453,9 @@ impl Drop for ChunkQueue {
 /// yet or must be held. Holds nothing until first used.
 #[derive(Debug, Default)]
 pub struct OwnedBuf {
-    data: Box<[u8]>,
+    /// The content ends where this does; its capacity is the class.
+    data: Vec<u8>,
     start: usize,
-    end: usize,
 }
 
 impl OwnedBuf {
@@ -397,48 +464,50 @@ impl OwnedBuf {
     }
 
     pub fn len(&self) -> usize {
-        self.end - self.start
+        self.data.len() - self.start
     }
 
     pub fn is_empty(&self) -> bool {
-        self.start == self.end
+        self.start == self.data.len()
     }
 
     pub fn capacity(&self) -> usize {
-        self.data.len()
+        self.data.capacity()
     }
 
     /// Whether it holds no memory.
     pub fn is_unused(&self) -> bool {
-        self.data.is_empty()
+        self.data.capacity() == 0
     }
 
     pub fn as_slice(&self) -> &[u8] {
-        &self.data[self.start..self.end]
+        &self.data[self.start..]
     }
 
     pub fn as_mut_slice(&mut self) -> &mut [u8] {
-        &mut self.data[self.start..self.end]
+        &mut self.data[self.start..]
     }
 
     /// Makes room for `extra` bytes behind the content, moving it if need be. False when the pool
     /// is full or the content would pass 16 MiB; the content stays.
     #[must_use]
     pub fn reserve(&mut self, pool: &mut ChunkPool, extra: usize) -> bool {
-        if self.data.len() - self.end >= extra {
+        if self.data.capacity() - self.data.len() >= extra {
             return true;
         }
         let Some(need) = self.len().checked_add(extra) else { return false };
         // Moving down within the buffer is allowed only when it frees at least half, so that it
         // pays.
-        if need <= self.data.len() && self.start >= self.data.len() / 2 {
-            self.data.copy_within(self.start..self.end, 0);
+        if need <= self.data.capacity() && self.start >= self.data.capacity() / 2 {
+            self.data.drain(..self.start);
+        } else if self.start == 0 && self.data.capacity() >= OWN_PAGES {
+            return pool.grow_class(&mut self.data, need);
         } else {
             let Some(mut larger) = pool.take_class(need) else { return false };
-            larger[..self.len()].copy_from_slice(self.as_slice());
+            larger.extend_from_slice(self.as_slice());
             pool.give_class(std::mem::replace(&mut self.data, larger));
         }
-        (self.start, self.end) = (0, self.end - self.start);
+        self.start = 0;
         true
     }
 
@@ -447,34 +516,48 @@ impl OwnedBuf {
         if !self.reserve(pool, bytes.len()) {
             return false;
         }
-        self.data[self.end..self.end + bytes.len()].copy_from_slice(bytes);
-        self.end += bytes.len();
+        self.data.extend_from_slice(bytes);
         true
     }
 
     /// Drops the first `n` bytes (at most `len`). The rest does not move.
     pub fn consume(&mut self, n: usize) {
         self.start += n.min(self.len());
-        if self.start == self.end {
-            (self.start, self.end) = (0, 0);
+        if self.is_empty() {
+            self.truncate()
         }
+    }
+
+    /// Gives away the memory with the content from byte `from` to `to`; the bytes behind it move to
+    /// other memory. None, and nothing changed, if there is no room for those.
+    pub fn take(&mut self, pool: &mut ChunkPool, from: usize, to: usize) -> Option<OwnedBuf> {
+        let mut rest = OwnedBuf::new();
+        let behind = self.as_slice().get(to..)?;
+        if !behind.is_empty() && !rest.append(pool, behind) {
+            return None;
+        }
+        let mut taken = std::mem::replace(self, rest);
+        taken.data.truncate(taken.start + to);
+        taken.start += from;
+        Some(taken)
     }
 
     /// Forgets the content, keeps the memory.
     pub fn truncate(&mut self) {
-        (self.start, self.end) = (0, 0);
+        self.data.clear();
+        self.start = 0;
     }
 
     /// Gives the memory back; the buffer is empty and usable again.
     pub fn release(&mut self, pool: &mut ChunkPool) {
-        (self.start, self.end) = (0, 0);
+        self.start = 0;
         pool.give_class(std::mem::take(&mut self.data));
     }
 }
 
 impl Drop for OwnedBuf {
     fn drop(&mut self) {
-        debug_assert!(self.data.is_empty() || std::thread::panicking(), "a buffer was dropped without release()");
+        debug_assert!(self.is_unused() || std::thread::panicking(), "a buffer was dropped without release()");
     }
 }
 
@@ -514,6 +597,37 @@ mod tests {
         }
         q.clear(&mut pool);
         assert_eq!(pool.queue_used(), 0);
+    }
+
+    #[test]
+    fn large_memory_leaves_in_pieces_and_does_not_pile_up() {
+        let mut pool = ChunkPool::default();
+        for _ in 0..40 {
+            pool.give_back(Vec::with_capacity(16 << 20));
+        }
+        assert_eq!(pool.leaving_bytes, LEAVING_MAX);
+        // The last piece of each goes with the one before.
+        let pieces = 1 + std::iter::from_fn(|| pool.release_some().then_some(())).count();
+        assert_eq!(pieces, LEAVING_MAX / (16 << 20) * ((16 << 20) / LEAVES_AT_ONCE - 1));
+        assert!(!pool.releases() && pool.leaving_bytes == 0);
+    }
+
+    #[test]
+    fn a_message_leaves_with_its_memory() {
+        let mut pool = ChunkPool::default();
+        let mut buf = OwnedBuf::new();
+        let bytes: Vec<u8> = (0..3_000_000u32).map(|i| (i * 7) as u8).collect();
+        assert!(buf.append(&mut pool, &bytes[..1000]));
+        buf.consume(400);
+        bytes[1000..].chunks(60_000).for_each(|c| assert!(buf.append(&mut pool, c)));
+        let at = buf.as_slice()[100..].as_ptr();
+        let mut taken = buf.take(&mut pool, 100, 2_900_000).expect("there is room");
+        assert!(std::ptr::eq(taken.as_slice().as_ptr(), at), "it was not copied");
+        assert!(taken.as_slice() == &bytes[500..2_900_400] && buf.as_slice() == &bytes[2_900_400..]);
+        assert!(buf.append(&mut pool, b"more") && buf.as_slice().ends_with(b"more"));
+        taken.release(&mut pool);
+        buf.release(&mut pool);
+        assert_eq!(pool.owned_used(), 0);
     }
 
     #[test]

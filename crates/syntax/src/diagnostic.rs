@@ -224,7 +224,7 @@ impl<'a> Renderer<'a> {
             Severity::Note => GREEN,
         };
         self.paint(colour, &format!("{}[{}]", d.severity.name(), d.code));
-        self.paint(BOLD, &format!(": {}", d.message));
+        self.paint(BOLD, &format!(": {}", visible(&d.message)));
         self.out.push('\n');
         let labels: Vec<(&Label, bool)> =
             d.primary.iter().map(|l| (l, true)).chain(d.secondary.iter().map(|l| (l, false))).collect();
@@ -251,7 +251,7 @@ impl<'a> Renderer<'a> {
         self.paint(BLUE, "= ");
         self.paint(BOLD, word);
         let indent = format!("\n{:pad$}", "", pad = width + 3 + word.len() + 2);
-        let _ = writeln!(self.out, ": {}", text.replace('\n', &indent));
+        let _ = writeln!(self.out, ": {}", visible(text).replace('\n', &indent));
     }
 
     /// The marked lines of one file, the first label's place in front.
@@ -290,7 +290,7 @@ impl<'a> Renderer<'a> {
                 let _ = write!(self.out, "{:pad$}", "", pad = mark.from);
                 let sign = if mark.primary { "^" } else { "-" };
                 let line = sign.repeat((mark.to - mark.from).min(200));
-                let text = if mark.text.is_empty() { line } else { format!("{line} {}", mark.text) };
+                let text = if mark.text.is_empty() { line } else { format!("{line} {}", visible(mark.text)) };
                 self.paint(if mark.primary { colour } else { BLUE }, &text);
                 self.out.push('\n');
             }
@@ -310,6 +310,22 @@ impl<'a> Renderer<'a> {
     }
 }
 
+/// A character of a source as a terminal may get it: those that control one are not passed on, nor
+/// those that change the order of others.
+fn shown(c: char) -> char {
+    match c {
+        '\t' => ' ',
+        '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => char::REPLACEMENT_CHARACTER,
+        c if c.is_control() => char::REPLACEMENT_CHARACTER,
+        c => c,
+    }
+}
+
+/// A text with names of a source in it.
+fn visible(text: &str) -> String {
+    text.chars().map(|c| if c == '\n' { c } else { shown(c) }).collect()
+}
+
 /// Most characters of a line that are shown, and how many of them stand before the first mark.
 const WINDOW: usize = 240;
 const BEFORE: usize = 40;
@@ -326,7 +342,7 @@ impl Window {
         // The place that is to blame is seen, others where there is room.
         let first = marks.iter().min_by_key(|m| (!m.primary, m.from)).map_or(1, |m| m.from);
         let cut = if file.line_length(line) > WINDOW { first.saturating_sub(BEFORE) } else { 0 };
-        let mut rest = file.line_behind(line, cut).chars().map(|c| if c == '\t' { ' ' } else { c });
+        let mut rest = file.line_behind(line, cut).chars().map(shown);
         let mut text: String = rest.by_ref().take(WINDOW).collect();
         if rest.next().is_some() {
             text.push('…');
@@ -392,6 +408,19 @@ mod tests {
         let column = |s: &str, c: char| s.chars().position(|x| x == c);
         assert_eq!(column(text, 'b'), column(mark, '^'), "{shown}");
         assert!(mark.ends_with(" ^^^ here"), "{shown}");
+    }
+
+    #[test]
+    fn a_source_does_not_control_the_terminal() {
+        let mut map = SourceMap::new();
+        let text = "let x = \"\u{1b}[31m\u{202e}\r\0\tred\"\n";
+        let file = map.add("t.loom", text.to_string());
+        let d = Diagnostic::error("E0001", Span { file, start: 8, end: 12 }, "`\u{1b}` means\u{7} nothing")
+            .label("\u{9b}")
+            .hint("a\nb\u{85}");
+        let shown = d.render(&map, false);
+        assert!(shown.contains("\u{fffd}[31m") && shown.contains("red"), "{shown}");
+        assert!(!shown.chars().any(|c| c != '\n' && (c.is_control() || c == '\u{202e}')), "{shown:?}");
     }
 
     #[test]

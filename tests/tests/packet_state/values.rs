@@ -4,6 +4,7 @@
 use super::both_ways;
 use wireloom_tests::captures::{udp, write, Frames, Runs, EPOCH};
 use wireloom_tests::folder::Folder;
+use wireloom_tests::Wireloom;
 
 const NAMED: &str = r#"
 record Piece { n: u32, data: bytes<2000> }
@@ -204,5 +205,29 @@ fn what_is_dumped_is_loaded() {
             &["--bind", "wire=null", "--load", &format!("seen=@/{from}"), "--dump", "seen=@/b.json"],
         );
         assert_eq!(rows("b.json"), rows("a.json"), "{from}");
+    }
+}
+
+/// A table whose values have no form in a file is named as what it is.
+#[test]
+fn what_cannot_be_loaded_is_told() {
+    let folder = Folder::new("unloaded");
+    let program = r#"
+app maybe {
+    port wire = nic("a")
+    table seen: u16 -> bytes<4>? { capacity 64 }
+    on wire(p) where p.udp { seen[p.udp.src] = some("x") }
+}
+"#;
+    std::fs::write(folder.file("maybe.loom"), program).unwrap();
+    std::fs::write(folder.file("rows.json"), "[]").unwrap();
+    let args = ["run", "--interpret", "@/maybe.loom", "--bind", "wire=null", "--load"];
+    for (table, says) in [
+        ("seen", "table `seen` has no `insert`: a file has no form for all fields of its key and value"),
+        ("sen", "app `maybe` has no table `sen` for this"),
+    ] {
+        let all = folder.arguments(&[&args[..], &[&format!("{table}=@/rows.json")]].concat());
+        let out = Wireloom::command(&all.iter().map(String::as_str).collect::<Vec<_>>());
+        assert!(out.code == Some(1) && out.text.contains(says), "{}", out.text);
     }
 }

@@ -420,7 +420,7 @@ unsafe extern "C" fn reply(t: *mut wl_task, head: wl_bytes, tail: u32, flags: u3
     unsafe {
         let n = notes((*t).core);
         let bytes = joined(n, head, tail);
-        n.acts.push(HandlerAct::Reply { bytes, flags });
+        n.acts.push(HandlerAct::Reply { bytes, flags: flags & !WL_R_PIECES });
         told(&mut (*(*t).core).outcome, &mut n.acts);
     }
 }

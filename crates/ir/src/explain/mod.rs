@@ -477,7 +477,7 @@ fn pauses(h: &Handler, out: &mut String) {
         Pause::Short => return,
         // Nobody waits for a packet, and the signals of tables are the runtime's.
         Pause::No(_) if matches!(h.on, On::Frame { .. } | On::Signal(_)) => return,
-        Pause::Yes { least, in_place, alone } => {
+        Pause::Yes { least, in_place, alone, within } => {
             let least = if *least > 0 {
                 format!(" (requests of {} and more)", bytes(u64::from(*least)))
             } else {
@@ -485,7 +485,8 @@ fn pauses(h: &Handler, out: &mut String) {
             };
             let behind = if *in_place { "; behind a call only if its answer is kept whole" } else { "" };
             let alone = if *alone { "; such a request is handled alone on its connection" } else { "" };
-            format!("pauses in its long loops when its slice is used up{least}{behind}{alone}")
+            let within = if *within { "; also between the pieces of a large message" } else { "" };
+            format!("pauses in its long loops when its slice is used up{least}{behind}{alone}{within}")
         }
         Pause::No(why) => format!("does not pause in its long loops: {why}"),
     };

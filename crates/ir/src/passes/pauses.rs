@@ -3,8 +3,12 @@
 //! A handler of a request pauses if no other handler can observe it. Its uses of shared things
 //! (state, tables, sessions, counters that it reads) must lie in one stretch without a pause. The
 //! stretch runs from its start, or from a call, to the next call or its end. So others see all of
-//! the changes or none. A handler does not pause behind bytes of `state` that are not copied, or
-//! while calls are under way.
+//! the changes or none. A handler does not pause behind bytes of `state` that are not copied. While
+//! calls are under way it pauses only if their answers are kept.
+//!
+//! Where it makes no difference to these rules, a handler also pauses *within* messages. It does so
+//! between the items that it puts together, and between the pieces of a large message that it
+//! sends.
 //!
 //! A session belongs to one connection. A handler may pause anywhere between its uses of it if no
 //! other request of the connection is under way. That is so for large requests only
@@ -47,6 +51,13 @@ fn is_scatter(s: &StmtKind) -> bool {
     calls && !other && *max <= 64
 }
 
+/// Whether a statement puts items together, one by one.
+fn joins_items(s: &StmtKind) -> bool {
+    let mut found = matches!(s, StmtKind::Emit(Emit::Items { .. } | Emit::InOrder { .. }));
+    walk::stmt_exprs(s, &mut |e| walk::expr(e, &mut |e| found |= matches!(&*e.kind, ExprKind::GroupBytes(_))));
+    found
+}
+
 /// Whether a loop goes over bytes or items, a few steps for each.
 fn over_bytes(m: &Module, s: &StmtKind, locals: &[Local]) -> bool {
     let StmtKind::For { to, max, .. } = s else { return false };
@@ -68,9 +79,9 @@ pub fn run(m: &mut Module) {
 
 /// Why a backend must not follow a plan; None: it may.
 pub fn illegal(m: &Module, h: &Handler) -> Option<&'static str> {
-    let Pause::Yes { least, in_place, alone } = h.plan.pause else { return None };
-    match handler(m, &Funcs::new(m), h) {
-        Pause::Yes { least: l, in_place: i, alone: a } if l <= least && (in_place || !i) && (alone || !a) => None,
+    let Pause::Yes { least, in_place, alone, within } = h.plan.pause else { return None };
+    match planned(m, &Funcs::new(m), h, within) {
+        Pause::Yes { least: l, in_place: i, alone: a, .. } if l <= least && (in_place || !i) && (alone || !a) => None,
         Pause::Yes { .. } => Some("a pause is worth its cost only for larger requests, or for whole answers"),
         Pause::No(_) => Some("another handler can observe a pause"),
         Pause::Short => Some("it has no long loop"),
@@ -86,7 +97,16 @@ pub fn funcs(m: &Module) -> Vec<bool> {
     funcs
 }
 
+/// Within messages, too, if no other request runs on for that.
 fn handler(m: &Module, of: &Funcs, h: &Handler) -> Pause {
+    let loops = planned(m, of, h, false);
+    match planned(m, of, h, true) {
+        more if more.is_yes() && (more.least(), more.alone()) == (loops.least(), loops.alone()) => more,
+        _ => loops,
+    }
+}
+
+fn planned(m: &Module, of: &Funcs, h: &Handler, within: bool) -> Pause {
     if h.steps <= LONG || !of.pauses(&h.body) {
         return Pause::Short;
     }
@@ -97,7 +117,7 @@ fn handler(m: &Module, of: &Funcs, h: &Handler) -> Pause {
     if m.message_of(h.on).is_some_and(|(p, _)| session(&m.protocols[p.index()])) {
         return Pause::No("handlers of conversations do not pause".into());
     }
-    let way = checked(m, of, h);
+    let way = checked(m, of, h, within);
     let (alone, in_place) = (way.alone.is_some(), way.in_place);
     if let Some(why) = way.why.or(way.alone.filter(|_| seen_elsewhere(m, of).is_some())) {
         return Pause::No(why);
@@ -106,12 +126,12 @@ fn handler(m: &Module, of: &Funcs, h: &Handler) -> Pause {
     let mut scatters = false;
     walk::stmts(&h.body.block, &mut |s| scatters |= is_scatter(&s.kind));
     if !alone && !scatters {
-        return Pause::Yes { least, in_place, alone };
+        return Pause::Yes { least, in_place, alone, within };
     }
     if !may_be_large(m, h) {
         return Pause::No("its requests are never so large that a pause is worth its cost".into());
     }
-    Pause::Yes { least: LARGE, in_place, alone }
+    Pause::Yes { least: LARGE, in_place, alone, within }
 }
 
 /// Whether requests of a handler may be far above [`LARGE`].
@@ -120,13 +140,16 @@ fn may_be_large(m: &Module, h: &Handler) -> bool {
     m.protocols.get(protocol.index()).is_some_and(|p| m.unit(p.request).head_max >= 2 * u64::from(LARGE))
 }
 
-fn checked<'a, 'm>(m: &'m Module, of: &'a Funcs<'m>, h: &'a Handler) -> PauseCheck<'a, 'm> {
-    let mut counts = false;
+fn checked<'a, 'm>(m: &'m Module, of: &'a Funcs<'m>, h: &'a Handler, within: bool) -> PauseCheck<'a, 'm> {
+    let (mut counts, mut ordered) = (false, false);
+    walk::stmts(&h.body.block, &mut |s| ordered |= matches!(s.kind, StmtKind::Emit(Emit::InOrder { .. })));
     walk::block_exprs(&h.body.block, &mut |e| counts |= matches!(&*e.kind, ExprKind::Counter(_)));
     let mut way = PauseCheck {
         m,
         of,
         locals: &h.body.locals,
+        within,
+        ordered,
         counts,
         at: PathEvents::start(),
         loops: Vec::new(),
@@ -145,7 +168,7 @@ fn checked<'a, 'm>(m: &'m Module, of: &'a Funcs<'m>, h: &'a Handler) -> PauseChe
 fn seen_elsewhere<'m>(m: &'m Module, of: &Funcs<'m>) -> Option<&'m Handler> {
     m.handlers.iter().filter(|h| !matches!(h.on, On::Opened(_)) && !h.on.is_test()).find(|h| {
         let session = of.block_sessions(&h.body.block).is_some();
-        session && (!matches!(h.on, On::Message { .. }) || checked(m, of, h).goes_on)
+        session && (!matches!(h.on, On::Message { .. }) || checked(m, of, h, false).goes_on)
     })
 }
 
@@ -328,8 +351,9 @@ struct PathEvents {
     slices: bool,
     /// And of a session.
     session_slices: bool,
-    /// Calls are under way.
+    /// Calls are under way; and a pause has come since.
     calls: bool,
+    early: bool,
     /// The request is answered: its connection may end at any time.
     replied: bool,
     /// The answer of the last call lies where it has come.
@@ -350,6 +374,7 @@ impl PathEvents {
             slices: false,
             session_slices: false,
             calls: false,
+            early: false,
             replied: false,
             in_place: false,
         }
@@ -364,6 +389,7 @@ impl PathEvents {
             slices: self.slices | o.slices,
             session_slices: self.session_slices | o.session_slices,
             calls: self.calls | o.calls,
+            early: self.early | o.early,
             replied: self.replied | o.replied,
             in_place: self.in_place | o.in_place,
         }
@@ -379,6 +405,9 @@ struct PauseCheck<'a, 'm> {
     m: &'m Module,
     of: &'a Funcs<'m>,
     locals: &'a [Local],
+    /// It pauses within messages; it keeps the order of the items that it groups.
+    within: bool,
+    ordered: bool,
     /// Counters are read.
     counts: bool,
     at: PathEvents,
@@ -427,9 +456,7 @@ impl PauseCheck<'_, '_> {
         if !self.at.reached {
             return;
         }
-        if self.at.calls {
-            self.refuse("its calls are under way in a long loop".into())
-        }
+        self.at.early |= self.at.calls;
         if self.at.slices {
             self.refuse("bytes that lie in state or table are used around a long loop".into())
         }
@@ -456,7 +483,7 @@ impl PauseCheck<'_, '_> {
     /// them.
     fn exprs(&mut self, s: &StmtKind) -> bool {
         let (mut used, mut session) = (None, None);
-        let (mut pauses, mut slices, mut own_slices) = (false, false, false);
+        let (mut pauses, mut slices, mut own_slices) = (self.within && joins_items(s), false, false);
         walk::stmt_exprs(s, &mut |e| {
             walk::expr(e, &mut |e| {
                 if used.is_none() {
@@ -510,6 +537,13 @@ impl PauseCheck<'_, '_> {
                 self.looped(body, is_long(self.m, s, self.locals), *max > 1)
             }
             StmtKind::Await { hold, .. } => {
+                // Where the order of items is noted.
+                if self.within && self.ordered && *hold {
+                    self.pause()
+                }
+                if self.at.early && !hold {
+                    self.refuse("an answer that is not kept may arrive in a long loop".into())
+                }
                 self.goes_on |= self.at.replied;
                 self.at = PathEvents {
                     reached: self.at.reached,
@@ -543,6 +577,10 @@ impl PauseCheck<'_, '_> {
             self.uses_session(&what)
         }
         self.at.slices |= reads_in_place(self.m, s);
+        // Before it is sent.
+        if self.within && matches!(s, StmtKind::Call { .. } | StmtKind::Reply { .. }) {
+            self.pause()
+        }
         self.at.calls |= matches!(s, StmtKind::Call { .. });
         self.at.replied |= matches!(s, StmtKind::Reply { .. } | StmtKind::Close);
     }

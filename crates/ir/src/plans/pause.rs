@@ -10,8 +10,9 @@ pub enum Pause {
     Short,
     /// It pauses, if its request has so many bytes; `in_place`: not behind a call whose answer is
     /// used where it has come. `alone`: no other request of its connection is under way then, and
-    /// its request's head has so many bytes.
-    Yes { least: u32, in_place: bool, alone: bool },
+    /// its request's head has so many bytes. `within`: also between the items of a message that it
+    /// puts together, and between the pieces of a large one that it sends.
+    Yes { least: u32, in_place: bool, alone: bool, within: bool },
     /// It runs on: why.
     No(String),
 }
@@ -24,6 +25,11 @@ impl Pause {
     /// Whether such a request is handled alone on its connection.
     pub fn alone(&self) -> bool {
         matches!(self, Pause::Yes { alone: true, .. })
+    }
+
+    /// Whether it also pauses between items and pieces of messages.
+    pub fn within(&self) -> bool {
+        matches!(self, Pause::Yes { within: true, .. })
     }
 
     /// Bytes of a request from which on the handler pauses, if it does.

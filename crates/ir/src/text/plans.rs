@@ -13,10 +13,11 @@ impl Printer<'_> {
     pub fn plan(&mut self, plan: &HandlerPlan, locals: &[Local]) {
         match &plan.pause {
             Pause::Short => {}
-            Pause::Yes { least, in_place, alone } => {
+            Pause::Yes { least, in_place, alone, within } => {
                 let in_place = if *in_place { " in_place" } else { "" };
                 let alone = if *alone { " alone" } else { "" };
-                self.line(&format!("pauses least {least}{in_place}{alone};"))
+                let within = if *within { " within" } else { "" };
+                self.line(&format!("pauses least {least}{in_place}{alone}{within};"))
             }
             Pause::No(why) => self.line(&format!("runs_on {};", string(why))),
         }
@@ -138,8 +139,12 @@ impl Parser {
     pub fn plan(&mut self, plan: &mut HandlerPlan) -> Res<bool> {
         if self.eat_word("pauses") {
             self.word("least")?;
-            plan.pause =
-                Pause::Yes { least: self.num()?, in_place: self.eat_word("in_place"), alone: self.eat_word("alone") };
+            plan.pause = Pause::Yes {
+                least: self.num()?,
+                in_place: self.eat_word("in_place"),
+                alone: self.eat_word("alone"),
+                within: self.eat_word("within"),
+            };
             self.sign(';')?
         } else if self.eat_word("runs_on") {
             plan.pause = Pause::No(self.str()?);

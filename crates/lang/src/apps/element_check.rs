@@ -7,7 +7,7 @@
 use super::frame_tests::way_in;
 use super::scope::AppName;
 use super::wire_ends::Direction;
-use crate::body::HandlerCtx;
+use crate::body::{HandlerCtx, Lower};
 use crate::compiler::{Compiler, Reported, R};
 use crate::ir_builder as build;
 use crate::items::{Item, ProtocolInfo};
@@ -256,16 +256,31 @@ fn some_place(count: u64, span: Span) -> Expr {
     e(ExprKind::Call(random, vec![Arg { name: None, value: e(ExprKind::Int(count.into())) }]))
 }
 
-/// A value that most uses of a parameter take: the least size, sixteen bytes.
-#[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+/// A value that most uses of a parameter take: the least size, sixteen bytes, all items of a list.
 fn some_constant(cx: &mut Compiler, t: &Ty) -> Val {
-    let ty = cx.lower_ty(t);
+    let mut l = super::frames::begin(cx, 0, String::new());
+    some_value(&mut l, t).map_or_else(Val::error, |e| Val::pure(t.clone(), e))
+}
+
+/// Lists of more items are not filled: an element with one is checked where it is used.
+const ITEMS: u32 = 1024;
+
+#[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+fn some_value(l: &mut Lower, t: &Ty) -> Option<ir::Expr> {
     let kind = match t {
         Ty::Bool => ir::ExprKind::Bool(true),
         Ty::Bytes(n) => ir::ExprKind::Bytes(vec![b'x'; (*n).min(16) as usize]),
         Ty::Int { .. } | Ty::Enum(_) => ir::ExprKind::Int(1),
         Ty::Duration => ir::ExprKind::Int(1_000_000_000),
-        _ => return Val::error(),
+        Ty::Option(t) => ir::ExprKind::Some(some_value(l, t)?),
+        Ty::List(t, n) if *n <= ITEMS => ir::ExprKind::MakeList(vec![some_value(l, t)?; *n as usize]),
+        Ty::Tuple(parts) => ir::ExprKind::Make(parts.iter().map(|t| some_value(l, t)).collect::<Option<_>>()?),
+        Ty::Record(r) => {
+            let fields = l.cx.records[r.index()].clone();
+            ir::ExprKind::Make(fields.iter().map(|(_, t)| some_value(l, t)).collect::<Option<_>>()?)
+        }
+        Ty::Instant | Ty::Ip | Ty::Ip4 | Ty::Ip6 | Ty::Endpoint | Ty::Mac | Ty::Prefix => return Some(l.zero(t)),
+        _ => return None,
     };
-    Val::pure(t.clone(), ir::Expr::new(ty, kind))
+    Some(ir::Expr::new(l.cx.lower_ty(t), kind))
 }

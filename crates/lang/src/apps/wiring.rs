@@ -106,6 +106,15 @@ impl Compiler<'_> {
             .is_some_and(|(n, _)| matches!(self.app.get(&n.name), Some(AppName::Instance(_) | AppName::Messages(_))))
     }
 
+    fn has_failed(&self, e: &Expr) -> bool {
+        let e = if let ExprKind::Index(b, _) = &*e.kind { b } else { e };
+        let of = |name: &str| matches!(self.app.get(name), Some(AppName::Failed));
+        match &*e.kind {
+            ExprKind::Name(id) => of(&id.name),
+            _ => crate::apps::arrays::instance_port(e).is_some_and(|(n, _)| of(&n.name)),
+        }
+    }
+
     #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn node_port(&mut self, module: ModId, n: &Node) -> R<ir::PortId> {
         let NodeKind::Expr(e) = &n.kind else {
@@ -124,6 +133,8 @@ impl Compiler<'_> {
                     Err(self.unknown(module, &id.name, id.span, "port", &known))
                 }
             },
+            // Of an instance that could not be made.
+            _ if self.has_failed(e) => Err(Reported),
             ExprKind::List(_) => Err(self.report(
                 Diagnostic::error("E0633", e.span, "only ports by name are wired")
                     .hint("where several lead to one, each has a wiring: `a -> e`, `b -> e`"),

@@ -17,8 +17,8 @@ impl Lower<'_, '_> {
             return Reported;
         }
         let (mut w, mut f) = (self.show(want), self.show(found));
-        if w == f {
-            // They print alike, so the difference is named.
+        if w == f || matches!((want, found), (Ty::List(..), Ty::Items(..)) | (Ty::Items(..), Ty::List(..))) {
+            // The difference does not show, or is not all.
             (w, f) = (format!("{w}{}", where_from(want)), format!("{f}{}", where_from(found)));
         }
         let mut d = Diagnostic::error("E0301", span, format!("expected {w}, found {f}")).label(format!("this is {f}"));

@@ -411,6 +411,8 @@ const VIEWS_KEPT: usize = 512 << 10;
 
 /// A head a program builds may grow to this.
 pub const MAX_BUILT: usize = 16 << 20;
+/// A message beyond this gets room for the largest.
+pub const LARGE_BUILT: usize = 1 << 20;
 
 impl AppCore {
     pub fn new(app: Arc<App>, host: wl_host, index: u32, cores: u32, seed: u64) -> AppCore {
@@ -551,8 +553,13 @@ impl AppCore {
             return false;
         }
         if want > self.out.len() {
-            let size = want.next_power_of_two().min(MAX_BUILT);
-            self.out.resize(size, 0);
+            // Much is rarely all that comes, and to move it takes long. Pages that are not written
+            // take no memory.
+            let size = if want > LARGE_BUILT { MAX_BUILT } else { want.next_power_of_two() };
+            let mut out = vec![0; size];
+            // SAFETY: the program has built so many bytes, which lie there.
+            out[..used].copy_from_slice(unsafe { std::slice::from_raw_parts(self.wl.out.start, used) });
+            self.out = out;
         }
         self.wl.out = wl_out::of(&mut self.out);
         // SAFETY: `used` is within the buffer, which only grew.

@@ -324,6 +324,7 @@ impl Core {
     /// Adds reply bytes to a slot: to the connection if the slot is first in order, else to the
     /// slot's store. Returns the connection and whether the slot is first.
     pub(super) fn append_reply(&mut self, slot: Id, bytes: Raw) -> (Id, bool) {
+        let pieces = self.pieces_of(bytes);
         let s = &mut self.slots[slot];
         let conn = s.conn;
         let c = &mut self.conns[conn];
@@ -340,8 +341,14 @@ impl Core {
                 c.last_tx = self.now;
             }
         }
-        // SAFETY: reply bytes are in place for the time of the call.
-        let fits = queue.append(&mut self.pool, unsafe { bytes.slice() });
+        let fits = match pieces {
+            Some(pieces) => {
+                queue.join(&mut self.pool, pieces);
+                true
+            }
+            // SAFETY: reply bytes are in place for the time of the call.
+            None => queue.append(&mut self.pool, unsafe { bytes.slice() }),
+        };
         if !fits || queue.len() > STORED_MAX + HIGH {
             self.doom(conn, WL_F_OVERLOAD);
         }

@@ -191,6 +191,14 @@ impl Core {
         if c.out.is_empty() {
             c.last_tx = self.now;
         }
+        if here.n == 0 {
+            if let Some(pieces) = self.pieces_of(head) {
+                self.conns[conn].out.join(&mut self.pool, pieces);
+                self.mark_dirty(conn);
+                return Ok(());
+            }
+        }
+        let c = &mut self.conns[conn];
         // SAFETY: program bytes, valid during the call.
         let fits = unsafe {
             if here.n == 0 {

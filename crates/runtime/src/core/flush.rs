@@ -7,6 +7,9 @@ use crate::buffer::MAX_SLICES;
 use crate::engine::WriteResult;
 use std::io::IoSlice;
 
+/// A connection that takes more in one batch gets the rest in the next.
+const AT_ONCE: usize = 1 << 20;
+
 impl Core {
     pub(super) fn flush(&mut self) {
         // Connections that become dirty by a close are appended to the list and handled in the same
@@ -21,6 +24,7 @@ impl Core {
             }
         }
         self.dirty.clear();
+        self.dirty.append(&mut self.written_later);
     }
 
     /// Between the parts of a batch: writes to connections whose output seems complete for this
@@ -86,12 +90,18 @@ impl Core {
     /// Writes as much as the engine takes. False if the connection is gone.
     #[inline]
     fn write_out(&mut self, id: Id) -> bool {
+        let mut most = AT_ONCE;
         loop {
             let c = &self.conns[id];
             if c.has(flag::DATAGRAM) {
                 return self.write_datagram(id);
             }
             if c.out.is_empty() || c.has(flag::BLOCKED | flag::IN_FLIGHT | flag::CONNECTING) {
+                return true;
+            }
+            if most == 0 {
+                self.conns[id].set(flag::DIRTY);
+                self.written_later.push(id);
                 return true;
             }
             if !self.still_idle(id) {
@@ -124,6 +134,7 @@ impl Core {
             match result {
                 WriteResult::Done(k) => {
                     self.written(id, k);
+                    most = most.saturating_sub(k);
                     if k < offered {
                         self.blocked(id);
                         return true;

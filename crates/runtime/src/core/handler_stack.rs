@@ -1,6 +1,7 @@
 //! The stacks on which long handlers run, kept for the next ones.
 
 use crate::abi::wl_out;
+use crate::buffer::{ChunkPool, ChunkQueue};
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, Yielder};
 use std::os::raw::c_int;
@@ -18,12 +19,19 @@ pub struct HandlerStack {
     pub(super) stack: Option<DefaultStack>,
     pub(super) run: Option<Coroutine<(), (), c_int, DefaultStack>>,
     pub(super) yielder: *const Yielder<(), ()>,
-    pub(super) tmp: Box<[u64]>,
+    pub(super) tmp: Vec<u8>,
     pub(super) out: Vec<u8>,
     pub(super) built: wl_out,
     /// Rounds until the next look at the clock, and the time of the last one.
     pub(super) rounds: u32,
     pub(super) looked: u64,
+    /// The outcome and place that the handler has set for its next call or answer, while others
+    /// run.
+    pub(super) outcome: u32,
+    pub(super) place: u64,
+    /// The message that it is about to send, in pieces, and where it has built it.
+    pub(super) pieces: ChunkQueue,
+    pub(super) pieces_of: *const u8,
 }
 
 /// The stacks of a core.
@@ -52,21 +60,29 @@ impl HandlerStacks {
             stack: Some(stack),
             run: None,
             yielder: std::ptr::null(),
-            tmp: Box::default(),
+            tmp: Vec::new(),
             out,
             built,
             rounds: FIRST_LOOK,
             looked: 0,
+            outcome: 0,
+            place: 0,
+            pieces: ChunkQueue::new(),
+            pieces_of: std::ptr::null(),
         };
         Some(Box::into_raw(Box::new(handler_stack)))
     }
 
     /// Gives back a stack on which nothing runs.
-    pub(super) fn give(&mut self, handler_stack: *mut HandlerStack) {
+    pub(super) fn give(&mut self, pool: &mut ChunkPool, handler_stack: *mut HandlerStack) {
         // SAFETY: the stack is live, and no other reference to it exists.
-        let tmp = unsafe { &mut (*handler_stack).tmp };
-        if tmp.len() * 8 > KEPT_SCRATCH {
-            *tmp = Box::default();
+        let s = unsafe { &mut *handler_stack };
+        if s.tmp.len() > KEPT_SCRATCH {
+            pool.give_back(std::mem::take(&mut s.tmp));
+        }
+        if s.out.len() > KEPT_SCRATCH {
+            pool.give_back(std::mem::replace(&mut s.out, vec![0u8; 4096]));
+            s.built = wl_out::of(&mut s.out);
         }
         if self.idle.len() < KEPT {
             self.idle.push(handler_stack);

@@ -3,6 +3,7 @@
 
 use super::dispatch::CallRequest;
 use super::slab::Id;
+use super::stacks::in_pieces;
 use super::types::{flag, Sink, Stored, Task};
 use super::{Core, Raw};
 use crate::abi::*;
@@ -41,18 +42,36 @@ unsafe fn of<'a>(task: *mut wl_task) -> (&'a mut Core, Id) {
 }
 
 unsafe extern "C" fn call(task: *mut wl_task, port: u32, index: u32, head: wl_bytes, tail: u32, how: *const wl_call) {
-    // SAFETY: called by the program inside `run`.
-    let (core, id) = unsafe { of(task) };
     const DEFAULTS: wl_call = wl_call { timeout_ns: 0, ctx: 0, flags: 0, _pad: 0 };
     // SAFETY: the ABI allows a null for "all defaults"; else it is valid during the call.
     let how = unsafe { how.as_ref() }.unwrap_or(&DEFAULTS);
+    let pieces = how.flags & WL_C_PIECES != 0;
+    // SAFETY: called by the program inside `run`.
+    let (core, id) = unsafe {
+        if pieces {
+            in_pieces((*task).core, head)
+        }
+        of(task)
+    };
     core.host_call(id, CallRequest { port, index, head, tail, how });
+    if pieces {
+        core.drop_pieces()
+    }
 }
 
 unsafe extern "C" fn reply(task: *mut wl_task, head: wl_bytes, tail: u32, flags: u32) {
+    let pieces = flags & WL_R_PIECES != 0;
     // SAFETY: as above.
-    let (core, id) = unsafe { of(task) };
+    let (core, id) = unsafe {
+        if pieces {
+            in_pieces((*task).core, head)
+        }
+        of(task)
+    };
     core.host_reply(id, head, tail, flags);
+    if pieces {
+        core.drop_pieces()
+    }
 }
 
 unsafe extern "C" fn send(task: *mut wl_task, port: u32, index: u32, head: wl_bytes, tail: u32) {
@@ -126,7 +145,7 @@ unsafe extern "C" fn log_line(core: *mut wl_core, level: u32, text: wl_bytes) {
         _ => log::Level::Trace,
     };
     let app = this.apps.iter().find(|a| std::ptr::eq(&*a.wl, core)).map_or("", |a| a.app.desc.app.as_str());
-    log::log!(target: "app", level, "{app}: {}", String::from_utf8_lossy(text));
+    log::log!(target: "app", level, "{app}: {}", crate::log_lines::one_line(text));
 }
 
 unsafe extern "C" fn fault(core: *mut wl_core, kind: u32, place: u32) {

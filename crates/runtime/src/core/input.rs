@@ -4,6 +4,7 @@ use super::slab::Id;
 use super::types::{flag, Mode, Side, Sink};
 use super::{Core, Raw, INPUT_HIGH, SLICE_MESSAGES};
 use crate::abi::*;
+use crate::buffer::OwnedBuf;
 use crate::program::{Unit, Verdict};
 
 /// A message that was found at the front of some bytes.
@@ -14,6 +15,15 @@ pub(super) struct FoundMessage {
     /// Head and the part of the tail that is there.
     pub have: usize,
     pub whole: bool,
+}
+
+/// The kept bytes of a connection while they are worked through. A large message that must stay
+/// takes the memory with it, instead of being copied.
+#[derive(Default)]
+pub(super) struct Lent {
+    bytes: OwnedBuf,
+    /// Bytes that have left with a message, and those before them.
+    gone: usize,
 }
 
 pub(super) enum Parsed {
@@ -29,6 +39,8 @@ const SHORT: usize = 16 << 10;
 /// Requests of pipelined protocols below this many bytes are handled when they are complete; larger
 /// ones while they arrive.
 const LARGE: usize = 64 << 10;
+/// Messages from so many bytes on are not copied to stay.
+const LENT_MIN: usize = 256 << 10;
 
 impl Core {
     /// Bytes arrived.
@@ -101,9 +113,12 @@ impl Core {
 
     /// Parses the kept bytes.
     pub(super) fn process_buffered(&mut self, id: Id) {
-        let mut buf = std::mem::take(&mut self.conns[id].input);
-        let used = self.process(id, Raw::of(buf.as_slice()));
-        buf.consume(used);
+        let bytes = std::mem::take(&mut self.conns[id].input);
+        let raw = Raw::of(bytes.as_slice());
+        let outer = std::mem::replace(&mut self.lent, Lent { bytes, gone: 0 });
+        let used = self.process(id, raw);
+        let Lent { bytes: mut buf, gone } = std::mem::replace(&mut self.lent, outer);
+        buf.consume(used - gone);
         if buf.is_empty() {
             buf.release(&mut self.pool);
         }
@@ -117,6 +132,21 @@ impl Core {
         if self.conns[id].has(flag::EOF) {
             self.at_eof(id);
         }
+    }
+
+    /// The memory of a large message among the bytes that are worked through, from its first byte
+    /// on. The bytes behind it are looked at in the connection's next turn.
+    pub(super) fn take_lent(&mut self, message: *const u8, bytes: u32) -> Option<OwnedBuf> {
+        let (all, n) = (self.lent.bytes.as_slice(), bytes as usize);
+        let from = (message as usize).checked_sub(all.as_ptr() as usize)?;
+        let to = from.checked_add(n)?;
+        // The bytes behind it are copied: they must be the fewer.
+        if n < LENT_MIN || self.lent.gone > 0 || to > all.len() || all.len() - to > n / 2 {
+            return None;
+        }
+        let taken = self.lent.bytes.take(&mut self.pool, from, to)?;
+        self.lent.gone = to;
+        Some(taken)
     }
 
     /// Resumes reading if nothing speaks against it any more.
@@ -186,6 +216,13 @@ impl Core {
             match done {
                 Some(n) => off += n,
                 None => return off,
+            }
+            if self.lent.gone > 0 {
+                // The message has left with its memory.
+                if self.conns.alive(id) {
+                    self.mark_again(id)
+                }
+                return off;
             }
         }
     }

@@ -143,7 +143,10 @@ pub struct Core {
     by_token: [Vec<Id>; 2],
     listeners: Vec<connection_limit::Listener>,
     dirty: Vec<Id>,
+    /// Those of which the next batch writes more.
+    written_later: Vec<Id>,
     stacks: handler_stack::HandlerStacks,
+    lent: input::Lent,
     moving: connection_moves::Moving,
     /// Large requests that wait for a barrier to be made, or whose barrier is passed.
     held_back: Vec<Id>,
@@ -231,7 +234,9 @@ impl Core {
             by_token: Default::default(),
             listeners: Vec::new(),
             dirty: Vec::new(),
+            written_later: Vec::new(),
             stacks: handler_stack::HandlerStacks::new(),
+            lent: input::Lent::default(),
             moving: connection_moves::Moving::default(),
             held_back: Vec::new(),
             rounds: 0,
@@ -361,6 +366,7 @@ impl Core {
         self.flush();
         self.access.give(false);
         self.bury();
+        self.pool.release_some();
         self.give_away();
         if self.now >= self.housekeeping {
             self.housekeep();
@@ -387,7 +393,7 @@ impl Core {
     }
 
     fn wait(&self, max_wait: Option<Duration>) -> Option<Duration> {
-        if self.has_queued() || !self.dirty.is_empty() {
+        if self.has_queued() || !self.dirty.is_empty() || self.pool.releases() {
             return Some(Duration::ZERO);
         }
         let now = self.now;

@@ -4,16 +4,16 @@
 //! (`wireloom_ir::passes::pauses`). Such a handler runs on a *handler stack*: a stack, scratch, and
 //! room for the messages that it builds, used by it alone. The loop reads the clock now and then
 //! (`wl_host.pause`). When the slice is used up, the core leaves the stack. It enters it again when
-//! the connection has its turn. The handler's data stays in place. Its request is copied before it
-//! begins, and answers are used only if they are kept whole. Tasks and connections never move. If
-//! its client leaves, the stack is abandoned.
+//! the connection has its turn. The handler's data stays in place. Its request gets memory of its
+//! own before it begins, and answers are used only if they are kept whole. Tasks and connections
+//! never move. If its client leaves, the stack is abandoned.
 
 use super::handler_stack::{HandlerStack, FIRST_LOOK, KEPT_SCRATCH};
 use super::slab::Id;
 use super::types::{flag, Stored};
-use super::Core;
+use super::{Core, Raw};
 use crate::abi::*;
-use crate::large_pages::words;
+use crate::buffer::ChunkQueue;
 use corosensei::{Coroutine, CoroutineResult};
 use std::os::raw::{c_int, c_void};
 
@@ -27,6 +27,8 @@ const MOST_LARGE: usize = wireloom_ir::desc::PAUSED_LARGE as usize;
 /// A loop looks at the clock about this often; at first after so many rounds.
 const LOOK_NS: u64 = 4_000;
 const ROUNDS_MAX: u32 = 1 << 20;
+/// A large message is put into chunks so many bytes at a time.
+const PIECE: usize = 64 << 10;
 
 type StackEntry = unsafe extern "C" fn(*mut c_void, *mut wl_task) -> c_int;
 
@@ -50,7 +52,68 @@ pub(super) unsafe extern "C" fn pause(core: *mut wl_core) {
     }
 }
 
+/// Puts a large message that is about to be sent into chunks, piece by piece. Its handler may pause
+/// in between.
+///
+/// # Safety
+/// As for a call by the handler, which leaves `head` in place.
+pub(super) unsafe fn in_pieces(core: *mut wl_core, head: wl_bytes) {
+    let mut at = 0;
+    while at < head.n as usize {
+        // SAFETY: `rt` is the core, to which no reference outlives the block; the bytes are in
+        // place.
+        let more = unsafe {
+            let this = &mut *(*core).rt.cast::<Core>();
+            this.add_piece(head, at)
+        };
+        let Some(n) = more else { return };
+        at += n;
+        // SAFETY: as above.
+        unsafe { pause(core) }
+    }
+}
+
 impl Core {
+    /// Puts the next piece of a message into chunks. None: it is sent as a whole.
+    fn add_piece(&mut self, head: wl_bytes, at: usize) -> Option<usize> {
+        let stack = self.stacks.current;
+        if stack.is_null() || (head.n as usize) < 2 * PIECE {
+            return None;
+        }
+        // SAFETY: the current stack is live, and no other reference to it exists now.
+        let stack = unsafe { &mut *stack };
+        // SAFETY: the program's bytes are in place until it goes on.
+        let bytes = unsafe { head.as_slice() };
+        let n = PIECE.min(bytes.len() - at);
+        stack.pieces_of = head.p;
+        if !stack.pieces.append(&mut self.pool, &bytes[at..at + n]) {
+            self.drop_pieces();
+            return None;
+        }
+        Some(n)
+    }
+
+    /// The chunks of a message, if it was put into some.
+    #[inline]
+    pub(super) fn pieces_of(&mut self, message: Raw) -> Option<ChunkQueue> {
+        let stack = self.stacks.current;
+        if stack.is_null() || message.n < 2 * PIECE {
+            return None;
+        }
+        // SAFETY: as above.
+        let stack = unsafe { &mut *stack };
+        let all = std::ptr::eq(stack.pieces_of, message.p) && stack.pieces.len() == message.n;
+        all.then(|| std::mem::take(&mut stack.pieces))
+    }
+
+    /// The message in pieces has been sent, or will not be.
+    pub(super) fn drop_pieces(&mut self) {
+        // SAFETY: as above.
+        if let Some(stack) = unsafe { self.stacks.current.as_mut() } {
+            stack.pieces.clear(&mut self.pool);
+        }
+    }
+
     /// The running stack, if it is to be left.
     fn look(&mut self, wl: &mut wl_core) -> Option<*mut HandlerStack> {
         let at = self.stacks.current;
@@ -82,8 +145,7 @@ impl Core {
         }
         // Its session must not be seen by another request of its connection.
         let c = &self.conns[t.conn];
-        if app.alone[t.c.handler as usize] != u32::MAX && (t.c.req.head < *least || !c.has(flag::ALONE) || c.count > 1)
-        {
+        if app.alone[t.c.handler as usize] != u32::MAX && (!c.has(flag::ALONE) || c.count > 1) {
             return false;
         }
         let large = app.app.program.table().tmp_size as usize > KEPT_SCRATCH;
@@ -101,7 +163,7 @@ impl Core {
         }
     }
 
-    /// Copies the request, so that it stays in place.
+    /// Gives the request memory of its own, so that it stays in place.
     fn pin_request(&mut self, id: Id) -> bool {
         let t = &self.tasks[id];
         if t.req.view.is_some() || t.c.req.view.is_null() {
@@ -127,8 +189,9 @@ impl Core {
         let size = self.apps[self.tasks[id].app as usize].app.program.table().tmp_size as usize;
         // SAFETY: the stack is live, and no other reference to it exists.
         let handler_stack = unsafe { &mut *at };
-        if handler_stack.tmp.len() * 8 < size {
-            handler_stack.tmp = words(size);
+        if handler_stack.tmp.len() < size {
+            // Pages that are not written take no memory.
+            handler_stack.tmp = vec![0; size];
         }
         handler_stack.built.p = handler_stack.built.start;
         (handler_stack.rounds, handler_stack.looked) = (FIRST_LOOK, self.stamp);
@@ -156,6 +219,7 @@ impl Core {
             std::mem::swap(&mut self.apps[a].out, &mut handler_stack.out);
             let wl = &mut self.apps[a].wl;
             wl.rt = this.cast();
+            (wl.outcome, wl.place) = (handler_stack.outcome, handler_stack.place);
             std::mem::swap(&mut wl.out, &mut handler_stack.built);
             (wl.tmp, wl.fuel) = (handler_stack.tmp.as_mut_ptr().cast(), handler_stack.rounds);
             handler_stack.run.take()
@@ -168,6 +232,10 @@ impl Core {
         handler_stack.run = run;
         std::mem::swap(&mut self.apps[a].out, &mut handler_stack.out);
         let wl = &mut self.apps[a].wl;
+        (handler_stack.outcome, handler_stack.place) = match left {
+            CoroutineResult::Yield(()) => (wl.outcome, wl.place),
+            CoroutineResult::Return(_) => (0, 0),
+        };
         std::mem::swap(&mut wl.out, &mut handler_stack.built);
         (wl.tmp, wl.fuel) = (std::ptr::null_mut(), 0);
         match left {
@@ -175,7 +243,7 @@ impl Core {
             CoroutineResult::Return(code) => {
                 handler_stack.stack = handler_stack.run.take().map(Coroutine::into_stack);
                 self.tasks[id].handler_stack = std::ptr::null_mut();
-                self.stacks.give(at);
+                self.stacks.give(&mut self.pool, at);
                 code
             }
         }
@@ -249,7 +317,9 @@ impl Core {
                 run.force_reset();
                 handler_stack.stack = Some(run.into_stack());
             }
+            (handler_stack.outcome, handler_stack.place) = (0, 0);
+            handler_stack.pieces.clear(&mut self.pool);
         }
-        self.stacks.give(at);
+        self.stacks.give(&mut self.pool, at);
     }
 }

@@ -53,12 +53,20 @@ impl Core {
         }
     }
 
-    /// Copies a message that has come from a connection, and its view, to memory of its own.
+    /// Moves a message that has come from a connection, and its view, to memory of its own.
     pub(super) fn store(&mut self, a: usize, to: &mut Stored, msg: wl_msg, have: u32, from: Id) -> Option<wl_msg> {
-        // SAFETY: the message is in place; `have` bytes lie at its base.
-        let bytes = unsafe { std::slice::from_raw_parts(msg.base, have as usize) };
-        if !to.bytes.append(&mut self.pool, bytes) {
-            return None;
+        match self.take_lent(msg.base, have) {
+            Some(bytes) => {
+                to.bytes.release(&mut self.pool);
+                to.bytes = bytes;
+            }
+            None => {
+                // SAFETY: the message is in place; `have` bytes lie at its base.
+                let bytes = unsafe { std::slice::from_raw_parts(msg.base, have as usize) };
+                if !to.bytes.append(&mut self.pool, bytes) {
+                    return None;
+                }
+            }
         }
         let mut view = self.apps[a].take_view();
         let size = self.view_words(a, from).min(view.len());

@@ -28,6 +28,13 @@ fn signal<'a>(desc: &'a Desc, table: &str, what: &str) -> Result<&'a SignalDesc,
     desc.signals.iter().find(|s| s.name == name).ok_or_else(|| {
         let tables: Vec<&str> = desc.signals.iter().filter_map(|s| s.name.strip_suffix(&format!(".{what}"))).collect();
         let known = if tables.is_empty() { "none".into() } else { tables.join(", ") };
+        if desc.tables.iter().any(|t| t.name == table) {
+            return Error::Param(format!(
+                "app `{}`: table `{table}` has no `{what}`: a file has no form for all fields of its key and value \
+                 (options, lists, signed numbers, endpoints, records within them)",
+                desc.app
+            ));
+        }
         let hint = suggestions::lead(table, tables.iter().copied());
         Error::Param(format!("app `{}` has no table `{table}` for this{hint} it has: {known}", desc.app))
     })

@@ -24,6 +24,11 @@ impl Parser<'_> {
         if ends {
             return Ok(stmt);
         }
+        // A character or number behind it was refused: that is what is wrong.
+        let next = self.span().start;
+        if self.diagnostics.iter().any(|d| d.span().is_some_and(|s| (name.span.end..next).contains(&s.start))) {
+            return Err(super::Abort);
+        }
         let d = Diagnostic::error("E0101", name.span, format!("`{}` starts no statement", name.name));
         let d = match nearest(&name.name, STMT_WORDS) {
             _ if matches!(name.name.as_str(), "elif" | "elsif" | "elseif") => d.hint("write `else if`"),
@@ -34,8 +39,8 @@ impl Parser<'_> {
                 "`{}` is a member of an app or element: it stands beside the handlers, not in one",
                 name.name
             )),
-            Some(word) => d.hint(format!("did you mean `{word}`?")),
-            None => d.label("this name stands alone, and the line goes on after it"),
+            Some(word) if *word != name.name => d.hint(format!("did you mean `{word}`?")),
+            _ => d.label("this name stands alone, and the line goes on after it"),
         };
         self.report(d);
         Err(super::Abort)
