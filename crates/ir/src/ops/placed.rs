@@ -93,8 +93,8 @@ fn row(s: &StmtKind) -> Row {
         | StmtKind::Send { .. }
         | Close
         | Tell { .. }
-        | OpenChannel { .. }
-        | CloseChannel(_)
+        | OpenUpstream { .. }
+        | CloseUpstream(_)
         | Emit(_)
         | Parse { .. }
         | Render { .. }
