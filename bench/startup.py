@@ -29,6 +29,10 @@ ASK = {
     "memcached_proxy": (b"get a\r\n", b"END\r\n", b"END\r\n"),
     "memcached_proxy_brief": (NOOP, b"\x81\x0a", b"\x81\x0a" + bytes(22)),
     "kv_cache": (b"get a\r\n", b"END\r\n", b"END\r\n"),
+    # A request for TLS, and a mail server that is not there: both are answered by the program.
+    "postgres_proxy": (b"\0\0\0\x08\x04\xd2\x16\x2f", b"N", None),
+    "mqtt_balancer": (b"\x10\x0f\0\x04MQTT\x04\x02\0\x3c\0\x03ann", b"\x20\x02", b"\x20\x02\0\0"),
+    "smtp_gateway": (b"NOOP\r\n", b"421", None),
     "redis_proxy": (b"*2\r\n$3\r\nGET\r\n$1\r\na\r\n", b"$-1\r\n", b"$-1\r\n"),
 }
 # The mappers of the merge, and a stream of each. A merge has no answers: the stream at its reducer
@@ -48,7 +52,7 @@ UDP = {
     "syslog_relay": (SYSLOG, SYSLOG, None),
     "statsd_relay": (b"gorets:1|c", b"gorets:1|c", None),
 }
-SERVERS = {"word_count_combiner": "reducer", "kv_cache": "server", "dns_cache": "resolvers", "dns_forwarder": "resolvers", "syslog_relay": "collectors", "statsd_relay": "collectors"}
+SERVERS = {"word_count_combiner": "reducer", "mqtt_balancer": "brokers", "kv_cache": "server", "dns_cache": "resolvers", "dns_forwarder": "resolvers", "syslog_relay": "collectors", "statsd_relay": "collectors"}
 # Apps without ports: other programs call their segments.
 CALLED = ["top_users"]
 

@@ -35,6 +35,7 @@ if [ "${1:-demo}" = test ]; then
     need nutcracker nutcracker
     need redis-server redis-server
     need redis-cli redis-tools
+    need mosquitto mosquitto
     need psql postgresql-client
     # Debian has the server's programs in a folder of their version.
     compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || need initdb postgresql
@@ -61,6 +62,8 @@ if [ "${1:-demo}" = test ]; then
     /usr/bin/python3 -c 'import scapy' 2>/dev/null || python3 -c 'import scapy' 2>/dev/null || missing+=(python3-scapy)
     python3 -c 'import prometheus_client' 2>/dev/null || /usr/bin/python3 -c 'import prometheus_client' 2>/dev/null || missing+=(python3-prometheus-client)
     /usr/bin/python3 -c 'import statsd' 2>/dev/null || python3 -c 'import statsd' 2>/dev/null || missing+=(python3-statsd)
+    python3 -c 'import aiosmtpd' 2>/dev/null || /usr/bin/python3 -c 'import aiosmtpd' 2>/dev/null || missing+=(python3-aiosmtpd)
+    python3 -c 'import paho.mqtt' 2>/dev/null || /usr/bin/python3 -c 'import paho.mqtt' 2>/dev/null || missing+=(python3-paho-mqtt)
     python3 -c 'import psycopg' 2>/dev/null || /usr/bin/python3 -c 'import psycopg' 2>/dev/null || missing+=(python3-psycopg)
     python3 -c 'import pymemcache' 2>/dev/null || /usr/bin/python3 -c 'import pymemcache' 2>/dev/null || missing+=(python3-pymemcache)
 fi

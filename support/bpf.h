@@ -15,6 +15,8 @@ struct xdp_md { uint32_t data, data_end, data_meta, ingress_ifindex, rx_queue_in
 enum { XDP_ABORTED = 0, XDP_DROP = 1, XDP_PASS = 2, XDP_TX = 3, XDP_REDIRECT = 4 };
 enum { BPF_MAP_TYPE_HASH = 1, BPF_MAP_TYPE_ARRAY = 2, BPF_MAP_TYPE_LPM_TRIE = 11, BPF_MAP_TYPE_DEVMAP = 14, BPF_MAP_TYPE_XSKMAP = 17, BPF_MAP_TYPE_RINGBUF = 27, BPF_F_MMAPABLE = 1024 };
 enum { BPF_F_BROADCAST = 8, BPF_F_EXCLUDE_INGRESS = 16 };
+/* Nobody is woken by a record of a ring: the process looks when it wants. */
+enum { WL_NO_WAKEUP = 1 };
 static void *(*const bpf_map_lookup_elem)(void *map, const void *key) = (void *)1;
 static uint32_t (*const bpf_get_smp_processor_id)(void) = (void *)8;
 static long (*const bpf_xdp_adjust_head)(struct xdp_md *ctx, int delta) = (void *)44;
@@ -90,6 +92,7 @@ typedef struct wl_fx {
     uint64_t seen;               /* the bytes of the frame that were copied last, and where they are */
     uint32_t seen_at;
 #endif
+    uint32_t sure;               /* so many bytes of the frame are there for sure; 0: not known */
     bool filter;                 /* it leaves no trace of a frame that goes to the process */
 } wl_fx;
 #ifdef WL_BYTES
@@ -141,8 +144,8 @@ WL_ENTRY_VALUES(u32, uint32_t)
 WL_ENTRY_VALUES(u64, uint64_t)
 WL_ENTRY_VALUES(ip, wl_ip)
 WL_INLINE uint32_t wl_there(uint32_t n, uint32_t needed) { return needed < n ? needed : n; }
-/* Parts of frames go through a ring, if the process says so (`ringed` of the state): then nothing but
-   these parts is copied, and no buffer is kept. The frame itself ends here, which counts as a
+/* Parts of frames go through a ring, if the process says so (`ringed` of the state). Then nothing
+   but these parts is copied, and no buffer is kept. The frame itself ends here, which counts as a
    redirection: WL_TAKEN & 7. A frame that finds no room is lost. If the process sleeps, one frame
    goes on to its socket with nothing but `wl_bell` in it: the kernel wakes the process when it has
    handled the frames at hand, not at each record. */
@@ -151,42 +154,24 @@ volatile const uint64_t wl_bell SEC(".rodata") = 0;
 #define WL_RECORD(name, room) struct name { uint64_t note; uint32_t n, there; uint64_t entry[WL_ENTRY_WORDS]; uint8_t bytes[room]; }
 WL_RECORD(wl_short, WL_SHORT);
 WL_RECORD(wl_long, (WL_LONGEST + 63) / 64 * 64);
-/* The bytes behind the last whole word, with those before them. */
-WL_INLINE void wl_last_bytes(uint8_t *to, const uint8_t *d, const uint8_t *e, uint64_t n, const uint64_t room) {
-    uint64_t at = n - 8;
-    WL_KEEP(at);
-    if (at > room - 8) return;
-    const uint8_t *p = d + at;
-    WL_KEEP(p);
-    if (p + 8 <= e) *(uint64_t *)(to + at) = *(const uint64_t *)p;
+/* The first bytes of a frame: at least `there`. */
+WL_INLINE void wl_copy_long(uint8_t *to, struct xdp_md *ctx, uint32_t there) {
+    uint64_t len = there;
+    WL_KEEP(len);
+    if (len > 0 && len <= WL_LONGEST) bpf_xdp_load_bytes(ctx, 0, to, (uint32_t)len);
 }
-#define WL_WORD(to, d, i) ((uint64_t *)(to))[i] = ((const uint64_t *)(d))[i]
-/* The first bytes of a frame: at least `there`, as far as they are there. */
-WL_INLINE void wl_copy_short(uint8_t *to, const struct xdp_md *ctx, uint64_t n, uint32_t there) {
+WL_INLINE void wl_copy_short(uint8_t *to, struct xdp_md *ctx, uint32_t there) {
     const uint8_t *d = (const uint8_t *)(long)ctx->data, *e = (const uint8_t *)(long)ctx->data_end;
     _Pragma("unroll") for (uint32_t at = 0; at < WL_SHORT; at += 64) {
         if (at >= there) return;
-        if (d + at + 64 <= e) {
-            _Pragma("unroll") for (uint32_t i = at / 8; i < at / 8 + 8; i++) WL_WORD(to, d, i);
-            continue;
+        if (d + at + 64 > e) {
+            uint64_t len = there;
+            WL_KEEP(len);
+            if (len > 0 && len <= WL_SHORT) bpf_xdp_load_bytes(ctx, 0, to, (uint32_t)len);
+            return;
         }
-        _Pragma("unroll") for (uint32_t i = at / 8; i < at / 8 + 8; i++) {
-            if (d + 8 * i + 8 > e) break;
-            WL_WORD(to, d, i);
-        }
-        wl_last_bytes(to, d, e, n, WL_SHORT);
-        return;
+        _Pragma("unroll") for (uint32_t i = at / 8; i < at / 8 + 8; i++) ((uint64_t *)to)[i] = ((const uint64_t *)d)[i];
     }
-}
-WL_INLINE void wl_copy_long(uint8_t *to, const struct xdp_md *ctx, uint64_t n, uint32_t there) {
-    const uint8_t *d = (const uint8_t *)(long)ctx->data, *e = (const uint8_t *)(long)ctx->data_end;
-    _Pragma("clang loop unroll(disable)") for (uint32_t i = 0; i < WL_LONGEST / 8 && 8 * i < there; i++) {
-        const uint8_t *p = d + 8 * i;
-        WL_KEEP(p);
-        if (p + 8 > e) break;
-        ((uint64_t *)to)[i] = *(const uint64_t *)p;
-    }
-    wl_last_bytes(to, d, e, n, (WL_LONGEST + 63) / 64 * 64);
 }
 #define WL_PUT(x, ring, kind, copy, n_) ({ \
     struct kind *r_ = bpf_ringbuf_reserve(&ring, sizeof(struct kind), 0); \
@@ -195,7 +180,7 @@ WL_INLINE void wl_copy_long(uint8_t *to, const struct xdp_md *ctx, uint64_t n, u
         r_->n = (uint32_t)n_; \
         r_->there = wl_there((uint32_t)n_, (x)->keep); \
         _Pragma("unroll") for (unsigned w_ = 0; w_ < WL_ENTRY_WORDS; w_++) r_->entry[w_] = ((uint64_t *)(x)->entry)[w_]; \
-        copy(r_->bytes, (x)->ctx, n_, r_->there); \
+        copy(r_->bytes, (x)->ctx, wl_there((uint32_t)n_, (x)->keep)); \
         bpf_ringbuf_submit(r_, 1); /* nobody is woken by it */ \
     } \
     r_ != NULL; \
@@ -276,9 +261,14 @@ WL_INLINE uint64_t wl_join_be(const uint8_t *p, const unsigned n) { uint64_t v =
 WL_INLINE uint64_t wl_join_le(const uint8_t *p, const unsigned n) { uint64_t v = 0; _Pragma("unroll") for (unsigned i = n; i-- > 0;) v = v << 8 | p[i]; return v; }
 #define wl_known_be(p, n) wl_join_be((p), (n))
 #define wl_known_le(p, n) wl_join_le((p), (n))
+/* Whether a place is a constant one that is there for sure, which the verifier knows, too. Where
+   the headers have constant places that is WL_SURE_OF. (With x->data clang does not see it in
+   time.) */
+#define WL_SURE(x, q, n) false
+#define WL_SURE_OF(v, x, q, n) (__builtin_constant_p((q) - (v)->p) && (uint64_t)((q) - (v)->p) + (n) <= (x)->sure)
 /* Of bytes that the walk over the headers has found: the verifier has forgotten it. Functions that
    load have a label `lost`, which no frame reaches. */
-#define WL_LOAD(p, n, load) ({ const uint8_t *q_ = (p); WL_KEEP(q_); if (q_ + (n) > x->end) goto lost; load; })
+#define WL_LOAD(p, n, load) ({ const uint8_t *q_ = (p); if (!WL_SURE(x, q_, n)) { WL_KEEP(q_); if (q_ + (n) > x->end) goto lost; } load; })
 #define wl_u8(p) WL_LOAD(p, 1, *q_)
 #define wl_be16(p) WL_LOAD(p, 2, wl_known_be16(q_))
 #define wl_be32(p) WL_LOAD(p, 4, wl_known_be32(q_))
@@ -290,7 +280,7 @@ WL_INLINE uint64_t wl_join_le(const uint8_t *p, const unsigned n) { uint64_t v =
 #define wl_le(p, n) WL_LOAD(p, n, wl_join_le(q_, n))
 
 /* The same for stores: a pointer. */
-#define WL_SPACE(p, n) ({ uint8_t *q_ = (uint8_t *)(p); WL_KEEP(q_); if (q_ + (n) > x->end) goto lost; q_; })
+#define WL_SPACE(p, n) ({ uint8_t *q_ = (uint8_t *)(p); if (!WL_SURE(x, q_, n)) { WL_KEEP(q_); if (q_ + (n) > x->end) goto lost; } q_; })
 /* Copies of a constant size that is a power of two: one load and one store. */
 #define memcpy(d, s, n) __builtin_memcpy(__builtin_assume_aligned((d), (n)), (s), (n))
 /* Stores the low n bytes of a number. */
@@ -379,6 +369,25 @@ typedef struct wl_view {
     (v)->top = (v)->miss = 0; \
     (v)->has = 0; \
 } while (0)
+/* The same of a frame whose headers have constant places. They lie in the view itself, so that
+   clang sees the constants early. */
+typedef struct wl_near {
+    const uint8_t *p;
+    uint32_t n, end, top, miss;
+    uint64_t has;
+    uint16_t at[WL_LAYERS], to[WL_LAYERS], lim[WL_LAYERS], slot[WL_SLOTS];
+    uint8_t net[WL_LAYERS];
+} wl_near;
+#define WL_FRAME_NEAR(x, v) do { \
+    (x)->data = (uint8_t *)(long)(x)->ctx->data; \
+    (x)->end = (const uint8_t *)(long)(x)->ctx->data_end; \
+    uint64_t n_ = (uint64_t)(x)->end - (uint64_t)(x)->data; \
+    WL_KEEP(n_); /* fewer than 65,536: no program here takes frames in several pieces */ \
+    (v)->p = (x)->data; \
+    (v)->n = (v)->end = (uint32_t)n_; \
+    (v)->top = (v)->miss = 0; \
+    (v)->has = 0; \
+} while (0)
 #define WL_NO_PLACES(x, v) do { struct wl_places *p_ = &(x)->state->in; (v)->at = p_->at; (v)->to = p_->to; (v)->lim = p_->lim; (v)->slot = p_->slot; (v)->net = p_->net; } while (0)
 /* The view within the walk, whose places the verifier knows: the walk uses them for its next steps.
    With WL_PLACES_KEPT it finds them in memory, too: the stack has 512 bytes. */
@@ -407,7 +416,9 @@ typedef struct wl_walk {
 #define WL_JOIN_ALL(v) do { const uint64_t z_ = wl_unknown; (v)->has ^= z_; (v)->end ^= (uint32_t)z_; (v)->top ^= (uint32_t)z_; (v)->miss ^= (uint32_t)z_; \
     WL_KEEP((v)->has); (v)->p = x->data; WL_READ_AGAIN; } while (0)
 /* The end of a branch: which headers are there is asked anew. */
-#define WL_JOIN_BRANCHES(v) ((v)->has ^= wl_unknown)
+#define WL_JOIN_BRANCHES(v) do { if (!x->sure) (v)->has ^= wl_unknown; } while (0)
+/* A handler's fate of a frame that had a fault. */
+enum { WL_FAULTY = -1 };
 
 /* ---- edits ---- */
 
@@ -566,6 +577,8 @@ WL_INLINE bool wl_cut(wl_fx *x, wl_view *v, const uint32_t pos, const uint32_t n
 
 /* Makes the words of a value unknown to the verifier: the ways to here join. */
 #define WL_FORGET(words, n) do { const uint64_t z_ = WL_ANEW; _Pragma("unroll") for (unsigned j_ = 0; j_ < (n); j_++) (words)[j_] ^= z_; } while (0)
+/* The same but where the headers have constant places: such code is short. */
+#define WL_FORGET_FAR(forget) do { if (!x->sure) { forget; } } while (0)
 #define WL_FORGET_FLAG(b) ((b) = (bool)(((b) ^ WL_ANEW) & 1))
 #define WL_FORGET_NUMBER(v) ((v) ^= (__typeof__(v))WL_ANEW)
 #ifdef WL_BYTES
@@ -579,7 +592,7 @@ WL_INLINE bool wl_cut(wl_fx *x, wl_view *v, const uint32_t pos, const uint32_t n
 WL_INLINE uint64_t wl_scale(uint64_t x, uint64_t n) { return ((x >> 32) * n + ((x & 0xffffffffu) * n >> 32)) >> 32; }
 #define WL_SKETCH(map, keys, places) \
 WL_INLINE uint64_t map##_hash(const struct map##_key *k) { \
-    uint64_t h = wl_seed; \
+    uint64_t h = WL_SEED; \
     _Pragma("unroll") for (unsigned i = 0; i < (keys); i++) { h = (h ^ k->w[i]) * 0x9e3779b97f4a7c15ull; h ^= h >> 29; } \
     return wl_fmix64(h); \
 } \
@@ -619,6 +632,13 @@ WL_INLINE void map##_add(uint64_t h) { \
         if (w) __sync_fetch_and_or(w, UINT64_C(1) << (b & 63)); \
     } \
 }
+/* A register of a HyperLogLog has a bit for each rank of a hash: its value is the highest one. */
+WL_INLINE void wl_estimate_add(void *registers, uint64_t h) {
+    const uint32_t at = (uint32_t)(h >> 52);
+    const uint64_t rank = (uint64_t)__builtin_clzll(h << 12 | UINT64_C(1) << 11) + 1, bit = UINT64_C(1) << (rank & 63);
+    uint64_t *w = bpf_map_lookup_elem(registers, &at);
+    if (w && !(*w & bit)) __sync_fetch_and_or(w, bit);
+}
 /* Changes of sketches from outside. */
 #define WL_SKETCH_KEY(map, keys) \
     uint64_t *in = (uint64_t *)(long)ctx->data; \
@@ -640,11 +660,11 @@ WL_INLINE void map##_add(uint64_t h) { \
 
 /* ---- rings ---- */
 
-/* Whether a record has found room. Nobody is woken: the process looks when it wants. Processors at
-   it at the same time may add some beyond the capacity. */
+/* Whether a record has found room. Processors at it at the same time may add some beyond the
+   capacity. */
 WL_INLINE bool wl_ring_push(void *ring, const void *record, const uint64_t n, const uint64_t capacity) {
-    const uint64_t available = 0, no_wakeup = 1;
-    return bpf_ringbuf_query(ring, available) < capacity * (n + 8) && bpf_ringbuf_output(ring, record, n, no_wakeup) == 0;
+    const uint64_t available = 0;
+    return bpf_ringbuf_query(ring, available) < capacity * (n + 8) && bpf_ringbuf_output(ring, record, n, WL_NO_WAKEUP) == 0;
 }
 
 /* ---- wildcard tables ---- */
@@ -682,13 +702,19 @@ int map##_find(const struct map##_key *k, struct map##_found *found) { \
 /* The kernel's ticks since its start as nanoseconds; the loader sets their length and begin, and
    what lies between this clock and that of the day. With `wl_manual` a test sets the time. */
 extern volatile const uint64_t wl_tick, wl_first_tick, wl_wall, wl_manual;
+/* The loader knows them when it compiles: so they are constants of the code. */
+#ifndef WL_TICK
+#define WL_TICK wl_tick
+#define WL_FIRST_TICK wl_first_tick
+#define WL_MANUAL wl_manual
+#endif
 struct { WL_MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY); WL_MAP_TYPE(key, uint32_t); WL_MAP_TYPE(value, uint64_t); WL_MAP_NUMBER(max_entries, 1); } wl_clock SEC(".maps");
 WL_INLINE uint64_t wl_now(void) {
-    if (wl_manual) {
+    if (WL_MANUAL) {
         const uint32_t zero = 0;
         const uint64_t *set = bpf_map_lookup_elem(&wl_clock, &zero);
         return set ? *set : 0;
     }
-    return (bpf_jiffies64() - wl_first_tick) * wl_tick;
+    return (bpf_jiffies64() - WL_FIRST_TICK) * WL_TICK;
 }
 #endif

@@ -53,11 +53,12 @@ WL_INLINE void wl_unlock(uint32_t *lock) {
     if (WL_ORDERED) *(volatile uint32_t *)lock = next;
     else (void)__sync_lock_test_and_set(lock, next);
 }
-/* The locked line of a key, and the key's hash. A line begins with its lock. */
+/* The locked line of a key, and the key's hash. A line begins with its lock, which is not taken
+   where no other processor can be: nobody looks at it then, and it stays free. */
 typedef struct wl_held { void *line; uint64_t hash; } wl_held;
 /* The locked entry of an array. */
 typedef struct wl_slot { uint32_t *lock; } wl_slot;
-WL_INLINE void wl_unlock_line(wl_held at) { wl_unlock(at.line); }
+WL_INLINE void wl_unlock_line(wl_held at) { if (wl_turn(at.line) & 1) wl_unlock(at.line); }
 WL_INLINE void wl_unlock_slot(wl_slot at) { wl_unlock(at.lock); }
 #define wl_table_unlock(at) _Generic((at), wl_held: wl_unlock_line, wl_slot: wl_unlock_slot)(at)
 /* Reads an array's entry without its lock; false: somebody has held it meanwhile. */
@@ -75,6 +76,9 @@ enum { WL_HITS = 0, WL_MISSES = 1, WL_INSERTS = 2, WL_EVICTIONS = 3, WL_EXPIRED 
 enum { WL_GET = 1, WL_PUT = 2, WL_REMOVE = 3, WL_SWEEP = 4 };
 /* The hash's secret, set at the start: no sender can choose keys that share their lines. */
 extern volatile const uint64_t wl_seed;
+#ifndef WL_SEED
+#define WL_SEED wl_seed
+#endif
 
 /* A loop over the words of a long key that count. The verifier follows two rounds of it. */
 #define WL_WORDS(words, used, i, body) do { \
@@ -99,6 +103,22 @@ extern volatile const uint64_t wl_seed;
     uint64_t u_ = (used); WL_KEEP(u_); if (u_ > (words)) u_ = (words); \
     (void)bpf_probe_read_kernel((to), (uint32_t)(8 * u_), (from)); } } while (0)
 #define WL_FEW 16
+/* The first slot of a line with a mark, or a number that is none of a slot. The lowest byte that is
+   0 is found for sure, others above it may be. */
+#define WL_MARKED(slots, line, is) ({ \
+    const uint64_t marks_ = (slots) > 3 ? *(const uint32_t *)(line)->mark : *(const uint32_t *)&(line)->away >> 8; \
+    const uint64_t ones_ = (slots) > 3 ? 0x01010101 : 0x010101, t_ = marks_ ^ (uint64_t)(is) * ones_; \
+    uint64_t z_ = (t_ - ones_) & ~t_ & ones_ << 7, first_ = (slots); \
+    if (z_) { \
+        z_ &= 0 - z_; \
+        first_ = (z_ >> 15 & 1) | (z_ >> 22 & 2); \
+        if ((slots) > 3) first_ |= (z_ >> 30 & 2) | (z_ >> 31 & 1); \
+    } \
+    first_; })
+/* In a mark: the entry belongs to another line. */
+#define WL_GUEST 128
+/* A line knows so many entries of its own that lie in others. */
+#define WL_AWAY 255
 /* Lines besides its own in which the entry of a key may lie. */
 #define WL_OTHERS 16
 /* Of so many entries the one that is unused longest makes room. */
@@ -117,7 +137,10 @@ extern volatile const uint64_t wl_seed;
 
    The lock of a key's own line is that of its entry, wherever it lies: so an operation holds one
    lock. A free slot belongs to the line that it lies in. `away` is the number of entries that lie in
-   other lines, `guests` has the bits of slots with entries of other lines.
+   other lines. A slot has a mark in its line's head: seven bits of its key's hash, and whether the
+   entry belongs to another line. So one load tells which slot may have a key, without a branch for
+   each slot, which the processor would often predict wrong. A mark may be out of date: `used` and
+   the key decide.
 
    Functions that are not inlined are no part of their callers for the verifier: they are for what
    is rare, or not in a hurry. */
@@ -125,7 +148,7 @@ extern volatile const uint64_t wl_seed;
 struct map##_copy { uint64_t v[(values) > 0 ? (values) : 1]; }; \
 /* Of long keys by a function: the verifier follows it once. */ \
 WL_INLINE uint64_t map##_hash_here(const struct map##_key *k) { \
-    uint64_t h = wl_seed; \
+    uint64_t h = WL_SEED; \
     if ((keys) > WL_FEW) { \
         WL_WORDS(keys, map##_key_words(k->w), i, h = (h ^ k->w[i]) * 0x9e3779b97f4a7c15ull; h ^= h >> 29); \
     } else { _Pragma("unroll") for (unsigned i = 0; i < (keys); i++) { h = (h ^ k->w[i]) * 0x9e3779b97f4a7c15ull; h ^= h >> 29; } } \
@@ -133,12 +156,15 @@ WL_INLINE uint64_t map##_hash_here(const struct map##_key *k) { \
 } \
 __attribute__((noinline)) uint64_t map##_hash_long(const struct map##_key *k) { return k ? map##_hash_here(k) : 0; } \
 WL_INLINE uint64_t map##_hash(const struct map##_key *k) { return (keys) > WL_FEW ? map##_hash_long(k) : map##_hash_here(k); } \
+WL_INLINE uint32_t map##_mark(uint64_t hash) { return (uint32_t)hash >> 25; } \
 WL_INLINE uint32_t map##_own(uint64_t hash) { return (uint32_t)((hash >> 32) * (lines) >> 32); } \
 WL_INLINE uint32_t map##_other(uint64_t hash, uint32_t n) { return (uint32_t)((wl_fmix64(hash + 1 + n) >> 32) * (lines) >> 32); } \
 WL_INLINE struct map##_line *map##_at(uint32_t n) { return bpf_map_lookup_elem(&map, &n); } \
-/* The mark of a use in its slot; entries last used before `over` are none. */ \
-WL_INLINE uint64_t map##_stamp(uint64_t now) { return (idle) != 0 || (lru) ? now + 1 : 1; } \
-WL_INLINE uint64_t map##_over(uint64_t now) { return (idle) != 0 && now + 1 > (idle) ? now + 1 - (idle) : 1; } \
+/* The time from which on an entry is unused for too long, if it is not used again. It lies in the \
+   entry's slot; one before `over` is over. */ \
+WL_INLINE uint64_t map##_stamp(uint64_t now) { return (idle) != 0 || (lru) ? now + 1 + (idle) : 1; } \
+WL_INLINE uint64_t map##_over(uint64_t now) { return (idle) != 0 ? now + 1 : 1; } \
+/* By a look at all slots. */ \
 WL_INLINE uint64_t map##_index_here(const struct map##_line *line, const struct map##_key *k) { \
     uint64_t at = (slots); \
     _Pragma("unroll") for (unsigned i = 0; i < (slots); i++) { \
@@ -146,8 +172,17 @@ WL_INLINE uint64_t map##_index_here(const struct map##_line *line, const struct 
     } \
     return at ^ wl_unknown; \
 } \
-__attribute__((noinline)) uint64_t map##_index_long(const struct map##_line *line, const struct map##_key *k) { return line && k ? map##_index_here(line, k) : (slots); } \
-WL_INLINE uint64_t map##_index(const struct map##_line *line, const struct map##_key *k) { return (keys) > WL_FEW ? map##_index_long(line, k) : map##_index_here(line, k); } \
+__attribute__((noinline)) uint64_t map##_index_all(const struct map##_line *line, const struct map##_key *k) { return line && k ? map##_index_here(line, k) : (slots); } \
+WL_INLINE uint64_t map##_index_far(const struct map##_line *line, const struct map##_key *k) { return (keys) > WL_FEW ? map##_index_all(line, k) : map##_index_here(line, k); } \
+/* By the mark of a key's hash. Long keys and long programs have no use for it. */ \
+WL_INLINE uint64_t map##_index(const struct map##_line *line, const struct map##_key *k, uint64_t hash) { \
+    if ((keys) > WL_FEW || !WL_MARKS) return map##_index_far(line, k); \
+    const uint64_t at = WL_MARKED(slots, line, map##_mark(hash)); \
+    if (at >= (slots)) return (slots); \
+    const struct map##_slot *s = &line->slot[at]; \
+    if (WL_LIKELY(WL_SAME(keys, keys, s->key, k->w) && s->used)) return at; \
+    return map##_index_all(line, k); \
+} \
 /* The place of a key's entry in other lines than its own, which is locked; 0: it is not there. */ \
 struct map##_hunt { const struct map##_key *k; uint64_t hash, place; }; \
 static long map##_hunt_step(uint32_t n, void *with) { \
@@ -155,7 +190,7 @@ static long map##_hunt_step(uint32_t n, void *with) { \
     const uint32_t at = map##_other(w->hash, n); \
     const struct map##_line *line = map##_at(at); \
     if (!line) return 1; \
-    const uint64_t i = map##_index(line, w->k); \
+    const uint64_t i = map##_index_far(line, w->k); \
     if (i >= (slots)) return 0; \
     /* Another entry may just be put there: it has not been used yet, or is another one now. */ \
     const struct map##_slot *s = &line->slot[i]; \
@@ -181,7 +216,7 @@ WL_INLINE void map##_free(struct map##_slot *s, struct map##_line *own, bool far
 /* The entry of a key whose line is locked. */ \
 WL_INLINE struct map##_slot *map##_find(wl_fx *x, const struct map##_key *k, const wl_held *at, bool *far) { \
     struct map##_line *own = at->line, *line = own; \
-    uint64_t i = map##_index(line, k), place = 0; \
+    uint64_t i = map##_index(line, k, at->hash), place = 0; \
     if (WL_UNLIKELY(i >= (slots))) { \
         if (WL_LIKELY(!own->away)) return NULL; \
         place = map##_far(k, at->hash); \
@@ -199,13 +234,15 @@ WL_INLINE struct map##_slot *map##_find(wl_fx *x, const struct map##_key *k, con
 WL_INLINE bool map##_lock_if(bool shared, const struct map##_key *k, wl_held *at) { \
     at->hash = map##_hash(k); \
     at->line = map##_at(map##_own(at->hash)); \
-    return at->line && wl_lock_if(shared, at->line); \
+    return at->line && (!shared || wl_lock_if(true, at->line)); \
 } \
 WL_INLINE bool map##_lock(wl_fx *x, const struct map##_key *k, wl_held *at) { return map##_lock_if(!WL_ALONE(x), k, at); } \
 /* Makes a slot of a locked line that of a new entry. Nobody takes half a key for a whole one: \
    the slot is free meanwhile. */ \
-WL_INLINE void map##_take(struct map##_slot *s, const struct map##_key *k, uint64_t now) { \
+WL_INLINE void map##_take(struct map##_line *line, uint64_t i, const struct map##_key *k, uint64_t now, uint32_t mark) { \
+    struct map##_slot *s = &line->slot[i]; \
     s->used = 0; \
+    line->mark[i] = (uint8_t)mark; \
     WL_FENCE; \
     WL_MOVE(keys, map##_key_words(k->w), s->key, k->w); \
     WL_FENCE; \
@@ -216,7 +253,7 @@ WL_INLINE void map##_take(struct map##_slot *s, const struct map##_key *k, uint6
 __attribute__((noinline)) int map##_go(struct map##_line *line, uint64_t i, uint32_t mine) { \
     if (!line || i >= (slots) || !line->slot[i].used) return 0; \
     struct map##_slot *s = &line->slot[i]; \
-    if (!(line->guests >> i & 1)) { s->used = 0; return 1; } \
+    if (!(line->mark[i] & WL_GUEST)) { s->used = 0; return 1; } \
     const uint32_t n = map##_own(map##_hash((const struct map##_key *)s->key)); \
     struct map##_line *own = map##_at(n); \
     if (!own || (n != mine && !wl_take(&own->lock))) return 0; \
@@ -247,8 +284,7 @@ static long map##_seek_step(uint32_t n, void *with) { \
     to ^= wl_unknown; \
     const bool expired = to < (slots) && line->slot[to].used; \
     if (to < (slots) && (!expired || map##_go(line, to, own))) { \
-        map##_take(&line->slot[to], w->k, w->now); \
-        line->guests |= (uint16_t)(1u << to); \
+        map##_take(line, to, w->k, w->now, map##_mark(w->hash) | WL_GUEST); \
         w->place = WL_PLACE(at, to) | (expired ? WL_HAD_EXPIRED : 0); \
     } \
     w->place ^= wl_unknown; \
@@ -287,12 +323,11 @@ __attribute__((noinline)) uint64_t map##_evict(const struct map##_key *k, uint64
     const uint64_t i = WL_SLOT_OF(w.place); \
     if (!w.place || !own || !line || i >= (slots)) return 0; \
     const bool far = WL_LINE_OF(w.place) != map##_own(hash); \
-    if (far && !wl_take(&line->lock)) return 0; \
+    if (far && (own->away == WL_AWAY || !wl_take(&line->lock))) return 0; \
     const bool gone = map##_go(line, i, map##_own(hash)); \
     if (gone) { \
-        map##_take(&line->slot[i], k, now); \
-        if (far) { line->guests |= (uint16_t)(1u << i); own->away++; } \
-        else line->guests &= (uint16_t)~(1u << i); \
+        map##_take(line, i, k, now, map##_mark(w.hash) | (far ? WL_GUEST : 0)); \
+        if (far) own->away++; \
     } \
     if (far) wl_unlock(&line->lock); \
     return gone ? w.place | WL_MADE_ROOM : 0; \
@@ -300,18 +335,19 @@ __attribute__((noinline)) uint64_t map##_evict(const struct map##_key *k, uint64
 /* The place of a slot for a new entry. Its line is locked and has no free slot. 0: none. */ \
 __attribute__((noinline)) uint64_t map##_room(const struct map##_key *k, uint64_t hash, uint64_t now) { \
     const uint32_t own = map##_own(hash); \
-    struct map##_seek w = {k, hash, now, 0}; \
+    struct map##_seek w = {k, hash, now, 0}, *again = &w; \
     struct map##_line *line = map##_at(own); \
     if (!k || !line) return 0; \
+    WL_KEEP(again); /* not kept in registers, which would need more of the stack */ \
     uint64_t to = (slots); \
     _Pragma("unroll") for (unsigned i = 0; i < (slots); i++) \
         if (line->slot[i].used && line->slot[i].used < map##_over(now)) { to = i; break; } \
     to ^= wl_unknown; \
     if (to < (slots) && map##_go(line, to, own)) { \
-        map##_take(&line->slot[to], k, now); \
-        line->guests &= (uint16_t)~(1u << to); \
-        return WL_PLACE(own, to) | WL_HAD_EXPIRED; \
+        map##_take(line, to, again->k, again->now, map##_mark(again->hash)); \
+        return WL_PLACE(map##_own(again->hash), to) | WL_HAD_EXPIRED; \
     } \
+    if (line->away == WL_AWAY) return 0; \
     w.place = (__sync_fetch_and_add(&map##_entries, 1) < (capacity)) ^ wl_unknown; \
     const bool counted = w.place & 1; \
     bpf_loop(WL_OTHERS, map##_seek_step, &w, 0); \
@@ -335,8 +371,7 @@ WL_INLINE struct map##_slot *map##_new(wl_fx *x, const struct map##_key *k, cons
     i ^= wl_unknown; \
     if (WL_LIKELY(i < (slots))) { \
         if (WL_LIKELY(__sync_fetch_and_add(&map##_entries, 1) < (capacity))) { \
-            map##_take(&line->slot[i], k, x->core->now); \
-            line->guests &= (uint16_t)~(1u << i); \
+            map##_take(line, i, k, x->core->now, map##_mark(at->hash)); \
             x->state->table[number][WL_INSERTS]++; \
             return &line->slot[i]; \
         } \
@@ -386,11 +421,12 @@ __attribute__((noinline)) int map##_do(uint32_t what, const struct map##_key *k,
 /* Reads an entry, without its lock if nobody holds it: 1, 0 if there is none, or 3. */ \
 WL_INLINE int map##_get(wl_fx *x, const struct map##_key *k, uint64_t *v) { \
     if (WL_ORDERED) { \
-        struct map##_line *line = map##_at(map##_own(map##_hash(k))); \
+        const uint64_t hash = map##_hash(k); \
+        struct map##_line *line = map##_at(map##_own(hash)); \
         if (!line) return 3; \
         const uint32_t turn = wl_turn(&line->lock); \
         WL_FENCE; \
-        const uint64_t i = map##_index(line, k); \
+        const uint64_t i = map##_index(line, k, hash); \
         uint64_t used = 0; \
         if (i < (slots)) { \
             used = line->slot[i].used; \
@@ -424,12 +460,12 @@ WL_INLINE int map##_sweep(wl_fx *x, const uint32_t n) { \
     _Pragma("unroll") for (unsigned i = 0; i < (slots); i++) { \
         struct map##_slot *s = &line->slot[i]; \
         if (!s->used || s->used >= over) continue; \
-        const bool guest = line->guests >> i & 1; \
+        const bool guest = (line->mark[i] & WL_GUEST) != 0; \
         const uint64_t hash = map##_hash((const struct map##_key *)s->key); \
         struct map##_line *own = map##_at(guest ? map##_own(hash) : n); \
-        if (!own || !wl_lock(x, &own->lock)) return 3; \
+        if (!own || !wl_lock_if(true, &own->lock)) return 3; \
         /* With the lock an entry of this line is what it is. */ \
-        if (s->used && s->used < over && (line->guests >> i & 1) == guest && map##_hash((const struct map##_key *)s->key) == hash) { \
+        if (s->used && s->used < over && ((line->mark[i] & WL_GUEST) != 0) == guest && map##_hash((const struct map##_key *)s->key) == hash) { \
             map##_free(s, own, guest); \
             x->state->table[number][WL_EXPIRED]++; \
         } \

@@ -209,14 +209,14 @@ typedef struct wl_host {
     /* Copies bytes to where they stay until the task ends: task->kept. 0: there is no memory for
        them. */
     int (*keep)(struct wl_task *, wl_bytes);
-    /* Of a conversation. `to`: 0 is the client of the task's connection, n its channel n - 1, which
-     * is opened if its port has one instance. All of them answer 0, or the fault (WL_F_*) by which
-     * the message is lost. */
+    /* Of a conversation. `to`: 0 is the client of the task's connection, n its upstream n - 1,
+     * which is opened if its port has one instance. tell() and open() answer 0, or the fault
+     * (WL_F_*) by which the message is lost. */
     uint32_t (*tell)(struct wl_task *, uint32_t to, wl_bytes head, uint32_t tail);
-    /* Opens a channel to an instance of its port. One that is open is closed before. */
-    uint32_t (*open)(struct wl_task *, uint32_t channel, uint32_t index);
-    /* Closes a channel when its output is sent. */
-    void (*shut)(struct wl_task *, uint32_t channel);
+    /* Opens an upstream to an instance of its port. One that is open is closed before. */
+    uint32_t (*open)(struct wl_task *, uint32_t upstream, uint32_t index);
+    /* Closes an upstream when its output is sent. */
+    void (*shut)(struct wl_task *, uint32_t upstream);
 } wl_host;
 
 /* A connect port as handlers see it. */

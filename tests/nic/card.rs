@@ -28,7 +28,7 @@ pub mod packet {
     }
 }
 
-use packet::nic::ring::{Consumer, Form, Head, Memory, Producer, CONTENT_MAX};
+use packet::nic::ring::{Form, Head, RingConsumer, RingMemory, RingProducer, CONTENT_MAX};
 use std::io::Write;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
@@ -46,7 +46,7 @@ const HANDLER: u32 = 1;
 const ANSWERS: u32 = 3;
 
 /// The two rings in a file.
-fn rings(file: &str) -> (Memory, Memory) {
+fn rings(file: &str) -> (RingMemory, RingMemory) {
     let form = Form::of(64, 256, CONTENT_MAX);
     let file = std::fs::OpenOptions::new().read(true).write(true).create(true).truncate(false).open(file);
     let file = file.expect("the file");
@@ -55,7 +55,7 @@ fn rings(file: &str) -> (Memory, Memory) {
     let at = unsafe { mmap(std::ptr::null_mut(), 2 * form.bytes(), 3, 1, file.as_raw_fd(), 0) };
     assert!(!at.is_null() && at as isize != -1, "it cannot be mapped");
     // SAFETY: two rings, in memory that stays mapped.
-    unsafe { (Memory::at(at, form, Arc::new(())), Memory::at(at.add(form.bytes()), form, Arc::new(()))) }
+    unsafe { (RingMemory::at(at, form, Arc::new(())), RingMemory::at(at.add(form.bytes()), form, Arc::new(()))) }
 }
 
 fn main() {
@@ -67,12 +67,12 @@ fn main() {
             to.clear();
             back.clear();
         }
-        "run" => run(Consumer::new(to, false), Producer::new(back, 64, false), frames()),
-        _ => feed(Producer::new(to, 64, false), Consumer::new(back, false), frames(), &args[3]),
+        "run" => run(RingConsumer::new(to, false), RingProducer::new(back, 64, false), frames()),
+        _ => feed(RingProducer::new(to, 64, false), RingConsumer::new(back, false), frames(), &args[3]),
     }
 }
 
-fn next(ring: &mut Consumer) -> Head {
+fn next(ring: &mut RingConsumer) -> Head {
     loop {
         match ring.peek() {
             Some(h) => return h,
@@ -81,7 +81,7 @@ fn next(ring: &mut Consumer) -> Head {
     }
 }
 
-fn run(mut to: Consumer, mut back: Producer, frames: u64) {
+fn run(mut to: RingConsumer, mut back: RingProducer, frames: u64) {
     // SAFETY: plain functions of card.c.
     let (head, tail) = unsafe {
         card_begin();
@@ -123,7 +123,7 @@ fn frame(n: u64) -> Vec<u8> {
     f
 }
 
-fn feed(mut to: Producer, mut back: Consumer, frames: u64, out: &str) {
+fn feed(mut to: RingProducer, mut back: RingConsumer, frames: u64, out: &str) {
     let mut file = std::io::BufWriter::new(std::fs::File::create(out).expect("OUT"));
     let (mut sent, mut came) = (0, 0);
     while came < frames {

@@ -366,6 +366,30 @@ fn interfaces_and_files_without_rights() {
     std::fs::remove_dir_all(&folder).ok();
 }
 
+/// A loop takes years here. SIGTERM ends the process soon if it is in `on start`, and after the
+/// drain limit if it is in a timer.
+#[test]
+fn a_long_handler_does_not_keep_the_process() {
+    let folder = scratch("long-handler");
+    let loops = "for _i in 0..16000000 { for _j in 0..16000000 { turn += turn >> 3 } }";
+    for (name, begin, expected) in [("start", "on start", 0), ("timer", "every 10ms", 1)] {
+        let (file, port) = (folder.join(format!("{name}.loom")), free_port());
+        let text = format!(
+            "unit H {{ order big  kind: u8 }}\npacket P {{ h: H }}\napp {name} {{\n    port wire = udp(\"127.0.0.1:{port}\") as P\n    \
+             state turn: u64 = 9\n    {begin} {{ log \"long one\"  {loops} }}\n    on wire(p) {{ turn += 1 }}\n}}\n"
+        );
+        std::fs::write(&file, text).expect("the folder can be written to");
+        let mut command = Command::new(Wireloom::binary());
+        command.current_dir(root()).arg("run").arg(&file).args(["--interpret", "--drain", "1"]);
+        let mut process = Process::start_saying(name, &mut command, 0, "long one");
+        process.signal(libc::SIGTERM);
+        let code = process.exit_code(Duration::from_secs(8));
+        assert_eq!(code, Some(expected), "{}", process.output());
+        assert_eq!(process.output().contains("wireloom: ready"), name == "timer", "{}", process.output());
+    }
+    std::fs::remove_dir_all(folder).ok();
+}
+
 #[test]
 fn two_apps_in_one_process() {
     let (web, kv) = (free_port(), free_port());

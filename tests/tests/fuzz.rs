@@ -23,6 +23,7 @@ const MESSAGES: &[&str] = &[
     "std.memcached.UdpResponse",
     "std.syslog.Message",
     "std.statsd.Message",
+    "std.mqtt.Packet",
     "std.postgres.Front",
     "std.postgres.Back",
 ];

@@ -15,7 +15,7 @@ fn run(folder: &Folder, app: &str, more: &[&str]) -> Ran {
     run_by(&mut Command::new(Wireloom::binary()), folder, app, more)
 }
 
-/// What a run has sent, its counters, and its queues over the link.
+/// The frames of a run, its counters, and its queues over the link.
 pub type Ran = (Frames, String, Vec<[u64; 3]>);
 
 /// The same with another executable, or in another environment.
@@ -267,9 +267,9 @@ app ordered {
         let (sent, ..) = run(&folder, "program.loom", &[]);
         let came: Vec<(u16, u8)> = sent.iter().map(|(_, f)| (u16::from_be_bytes([f[34], f[35]]), f[37])).collect();
         let of = |n: u16| {
-            if n % 3 == 0 {
+            if n.is_multiple_of(3) {
                 53
-            } else if n % 7 == 0 {
+            } else if n.is_multiple_of(7) {
                 2
             } else {
                 1

@@ -10,7 +10,7 @@ fn proxy(server: u16) -> Process {
     Wireloom::run("postgres_proxy", &["--set", &servers(&[server])])
 }
 
-/// What `wireloom table` or the metrics say is in other tests; this is a counter of the app.
+/// Runs Python code with a driver, and gives its output.
 fn script(port: u16, text: &str) -> Option<String> {
     let python = python::with("psycopg")?;
     let head = format!(

@@ -25,6 +25,7 @@ mod large_values;
 mod memcached_binary;
 mod memcached_text;
 mod merge_nodes;
+mod mqtt;
 mod plain_proxies;
 mod postgres;
 mod random_commands;

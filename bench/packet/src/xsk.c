@@ -1,9 +1,8 @@
 /* xsk forward IN OUT: the plainest AF_XDP forwarder. It sends the frames of one interface out
- * through
- *     the other, untouched: one queue, copy mode, batches of 64; it sleeps in poll() when idle.
+ * through the other, untouched: one queue, copy mode, batches of 64; it sleeps in poll() when idle.
  * xsk drop IF: an XDP program that drops all (the far end, which must not load the forwarder's
  * core). xsk send IF PCAP RATE SECONDS BURST: sends the frames of a capture, in bursts, RATE a
- * second. xsk live IF SIZE RATE SECONDS BURST: the same with UDP frames of a size that come as a
+ * second. xsk live IF SIZE RATE SECONDS BURST: the same with UDP frames of a size. They come as a
  * card's do: in pages, each line of memory written anew by another CPU. Each prints "ok" when it is
  * ready and runs until it is killed. System calls only, no library. */
 #define _GNU_SOURCE
@@ -70,8 +69,8 @@ static void redirect(uint32_t interface, int socket) {
 }
 
 /* A program that a test run executes: each frame gets another source port and new bytes in each of
- * its lines, and leaves through the interface. Each `burst` frames wait for their time. `burst` is a
- * power of two. */
+ * its lines, and leaves through the interface. Each `burst` frames, a power of two, wait for their
+ * time. */
 static int pacer(uint32_t interface, uint32_t size, uint64_t gap, uint32_t burst) {
     /* How many frames have come, and when the next burst is due. */
     union bpf_attr m = {.map_type = BPF_MAP_TYPE_ARRAY, .key_size = 4, .value_size = 16, .max_entries = 1};

@@ -47,6 +47,38 @@ pub struct Placed {
     object: Option<Arc<Mutex<Object>>>,
     /// Interfaces from which the process takes frames.
     hooked: Vec<Hooked>,
+    /// The app's name.
+    app: String,
+}
+
+/// How often the process looks for lines of the log, and how many it takes at a time: tables wait
+/// meanwhile.
+const LOOK: Duration = Duration::from_millis(20);
+const LINES: usize = 256;
+
+/// Logs lines of the hook; whether there may be more.
+fn log_lines(object: &Mutex<Object>, app: &str) -> bool {
+    let lines: Vec<Vec<u8>> = {
+        let mut object = locked(object);
+        std::iter::from_fn(|| object.line()).take(LINES).collect()
+    };
+    for line in &lines {
+        log::warn!(target: "app", "{app}: {}", String::from_utf8_lossy(line));
+    }
+    lines.len() == LINES
+}
+
+/// Logs them for as long as the process lives.
+fn keep_logging(object: Arc<Mutex<Object>>, app: String) {
+    if locked(&object).source().lines.is_empty() {
+        return;
+    }
+    let work = move || loop {
+        if !log_lines(&object, &app) {
+            std::thread::sleep(LOOK)
+        }
+    };
+    engine::without_signals(|| std::thread::Builder::new().name("lines".into()).spawn(work).ok());
 }
 
 fn locked(object: &Mutex<Object>) -> MutexGuard<'_, Object> {
@@ -94,6 +126,10 @@ impl Outside for Beside {
 
     fn fates(&self) -> Vec<(&'static str, u64)> {
         fates(&locked(&self.0)).to_vec()
+    }
+
+    fn lines_lost(&self) -> u64 {
+        locked(&self.0).lines_lost()
     }
 
     fn faults(&self) -> Vec<(u32, u32, u64)> {
@@ -409,7 +445,7 @@ pub fn place(modules: &[Module], sets: &[Vec<(String, String)>], args: &mut args
     }
     let object = run.load(&special, &parts)?;
     let hooked = run.hooked(&object, &parts)?;
-    let placed = Placed { parts, object: Some(Arc::new(Mutex::new(object))), hooked };
+    let placed = Placed { parts, object: Some(Arc::new(Mutex::new(object))), hooked, app: m.app.clone() };
     for (port, binding) in placed.unread(m, &run.bind) {
         args.serve.bind.retain(|b| b.split_once('=').is_none_or(|b| b.0 != port));
         args.serve.bind.push(binding);
@@ -473,7 +509,7 @@ impl Placed {
     /// Puts the programs in front of their interfaces; a failure ends the process.
     pub fn attach(&self, mode: XdpMode) -> impl FnOnce() + Send + 'static {
         let interfaces: Vec<Vec<String>> = self.parts.iter().map(|p| p.interfaces.clone()).collect();
-        let object = self.object.clone();
+        let (object, app) = (self.object.clone(), self.app.clone());
         let mode = match mode {
             XdpMode::Auto => Mode::Auto,
             XdpMode::Native => Mode::Native,
@@ -493,14 +529,15 @@ impl Placed {
                     natively &= attach(&mut locked(&object), n, name, mode) == Mode::Native
                 }
             }
-            // Behind the driver, and of jumbo frames, some are too long for a ring, and would come in
-            // another order.
+            // In generic mode and with jumbo frames some are too long for a ring, and would come
+            // in another order.
             let short = |name: &String| wireloom_runtime::packet::mtu(name) <= 1500;
             locked(&object).set_ringed(natively && interfaces.iter().flatten().all(short));
             let mut all = interfaces.into_iter().flatten();
             let only = all.next().filter(|_| all.next().is_none() && natively);
             let only = only.filter(|name| wireloom_xdp::receiving_queues(name) == 1);
             locked(&object).set_one_queue(only.is_some());
+            keep_logging(object.clone(), app);
             sweep(object, only);
         }
     }
@@ -508,6 +545,7 @@ impl Placed {
     /// Tells at the end how many frames were handled.
     pub fn tell(&self) {
         let Some(object) = &self.object else { return };
+        while log_lines(object, &self.app) {}
         let (o, mut names) = (locked(object), Vec::new());
         self.parts.iter().for_each(|p| names.extend(p.interfaces.iter().map(String::as_str)));
         let [(_, passed), (_, sent), (_, given), (_, unheard), (_, dropped)] = fates(&o);
@@ -520,6 +558,9 @@ impl Placed {
             "wireloom: XDP at {}: {} frames received, {passed} to the kernel, {sent} sent, {process}{dropped} dropped, {faults} faults",
             names.join(", "), passed + sent + given + unheard + dropped
         );
+        if o.lines_lost() > 0 {
+            eprintln!("wireloom: {} lines of the log in XDP found no room", o.lines_lost());
+        }
     }
 }
 

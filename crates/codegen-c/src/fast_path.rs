@@ -59,7 +59,7 @@ enum Size {
 
 impl<'m> Gen<'m> {
     /// The plan of a frame unit.
-    fn plan(&self, u: UnitId) -> Option<&'m FastPath> {
+    pub(crate) fn plan(&self, u: UnitId) -> Option<&'m FastPath> {
         self.m.unit(u).frame.as_ref()?.fast_path.as_ref()
     }
 
@@ -79,6 +79,14 @@ impl<'m> Gen<'m> {
         Some((common, other))
     }
 
+    /// The body of the way to the most common header stack, whose places are all constants. It is
+    /// for the hook's walk only.
+    pub(crate) fn open_most(&mut self, u: UnitId, chain: &Chain<'m>) -> Option<String> {
+        let steps: HeaderSteps = self.plan(u)?.steps.iter().copied().collect();
+        let way = HeaderPath { from: None, at: 0, size: Size::Open, most: true };
+        Some(tested_once(&self.common_from(u, chain, &steps, way)))
+    }
+
     /// The code behind the last header of a path.
     fn common_from(&mut self, u: UnitId, chain: &Chain<'m>, steps: &HeaderSteps, way: HeaderPath) -> String {
         let (layers, k) = (self.all_layers(u), way.from.map(|f| f.0));
@@ -86,7 +94,8 @@ impl<'m> Gen<'m> {
         let graph = self.graph(u);
         let mut tried = graph.tried(chain, steps, k);
         if way.most {
-            let ends = if way.size == Size::Open { Vec::new() } else { graph.ends(chain, &tried, way.from) };
+            let one = way.size == Size::Open || self.xdp;
+            let ends = if one { Vec::new() } else { graph.ends(chain, &tried, way.from) };
             if !ends.is_empty() {
                 return self.common_one_of(u, &ends, way);
             }
@@ -255,6 +264,27 @@ impl<'m> Gen<'m> {
         let any = any.join(" | ");
         text + &format!("const uint64_t any = wl_whole({any});\nif (WL_UNLIKELY(!any)) return false;\n{noted}v->has |= any;\nv->top = {};\nv->end = {};\nreturn true;\n", choose("to"), choose("end"))
     }
+}
+
+/// A way with one test of the frame's length in place of one for each header.
+fn tested_once(way: &str) -> String {
+    let (mut most, mut out) = (0u32, String::new());
+    let mut parts = way.split("v->p + ");
+    out.push_str(parts.next().unwrap_or_default());
+    for part in parts {
+        match part.split_once(" <= x->end") {
+            Some((n, rest)) if n.bytes().all(|b| b.is_ascii_digit()) => {
+                most = most.max(n.parse().unwrap_or(0));
+                out.push_str("true");
+                out.push_str(rest)
+            }
+            _ => {
+                out.push_str("v->p + ");
+                out.push_str(part)
+            }
+        }
+    }
+    format!("if (WL_UNLIKELY(!(v->p + {most} <= x->end))) return false;\n{out}")
 }
 
 fn this(i: &Inst) -> Scope {

@@ -25,6 +25,8 @@ pub(crate) struct Gen<'m> {
     pub xdp: bool,
     /// There: bytes of what parts of handlers, and their parts, share with them.
     pub xdp_io: [usize; 2],
+    /// There: lines of the log, by number.
+    pub xdp_lines: Vec<Vec<crate::xdp::LinePart>>,
     /// There: constants and wide entries of tables.
     pub scratch: crate::xdp::Scratch,
     /// There: instances of each port.
@@ -58,6 +60,7 @@ impl<'m> Gen<'m> {
             lines: false,
             xdp: false,
             xdp_io: [0; 2],
+            xdp_lines: Vec::new(),
             scratch: Default::default(),
             instances: Vec::new(),
             marks: None,

@@ -15,7 +15,7 @@ impl<'m> BodyGen<'_, 'm> {
     /// Whether a message local is the one that started the handler.
     fn is_request(&self, l: LocalId) -> bool {
         match self.owner {
-            Owner::Handler { on: On::Message { .. } | On::Channel(_) } => l.0 == 0,
+            Owner::Handler { on: On::Message { .. } | On::Upstream(_) } => l.0 == 0,
             Owner::Protocol { msg } => l.0 == msg,
             Owner::Handler { .. } | Owner::Frame | Owner::Func { .. } => false,
         }

@@ -321,13 +321,13 @@ impl<'m> Gen<'m> {
             }
         };
         match h.on {
-            On::Message { .. } | On::Channel(_) => first(0, "t->req", &mut b),
+            On::Message { .. } | On::Upstream(_) => first(0, "t->req", &mut b),
             On::Opened(_)
             | On::Greeting(_)
             | On::Probe(_)
             | On::Closed(_)
-            | On::ChannelOpened(_)
-            | On::ChannelClosed(_) => first(0, "t->conn ? t->conn->instance : 0", &mut b),
+            | On::UpstreamOpened(_)
+            | On::UpstreamClosed(_) => first(0, "t->conn ? t->conn->instance : 0", &mut b),
             On::Fault => {
                 first(0, "t->fault", &mut b);
                 first(1, "t->place", &mut b);

@@ -507,7 +507,7 @@ fn first_locals(inner: &Inner, task: &wl_task) -> Vec<Value> {
         }
     };
     match h.on {
-        On::Message { .. } | On::Channel(_) => {
+        On::Message { .. } | On::Upstream(_) => {
             if let Some((_, unit)) = m.message_of(h.on) {
                 set(0, Value::Msg(MsgRef::Request(unit)))
             }
@@ -517,8 +517,8 @@ fn first_locals(inner: &Inner, task: &wl_task) -> Vec<Value> {
         | On::Greeting(_)
         | On::Probe(_)
         | On::Closed(_)
-        | On::ChannelOpened(_)
-        | On::ChannelClosed(_) => {
+        | On::UpstreamOpened(_)
+        | On::UpstreamClosed(_) => {
             // SAFETY: null or the connection of the task.
             let instance = unsafe { task.conn.as_ref() }.map_or(0, |c| c.instance);
             set(0, Value::Int(instance as u128));

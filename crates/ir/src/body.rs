@@ -165,14 +165,14 @@ pub enum StmtKind {
         msg: Outgoing,
         place: PlaceId,
     },
-    /// Opens a channel of the task's conversation to an instance of its port.
-    OpenChannel {
-        channel: ChannelId,
+    /// Opens an upstream of the task's conversation to an instance of its port.
+    OpenUpstream {
+        upstream: UpstreamId,
         index: Expr,
         place: PlaceId,
     },
     /// Closes it when its output is sent.
-    CloseChannel(ChannelId),
+    CloseUpstream(UpstreamId),
     Log(Vec<Expr>),
     /// Adds to the message being built (only inside an [`Outgoing`] or [`Edit`]).
     Emit(Emit),
@@ -289,23 +289,6 @@ pub enum StmtKind {
         act: QueueAct,
         dst: LocalId,
     },
-}
-
-/// A member of a conversation, as a handler of it sees them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Peer {
-    Client,
-    Channel(ChannelId),
-}
-
-impl Peer {
-    /// Its number in the C ABI (`wl_host.tell`).
-    pub fn number(self) -> u32 {
-        match self {
-            Peer::Client => 0,
-            Peer::Channel(c) => c.0 + 1,
-        }
-    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -197,7 +197,7 @@ impl Uses {
                 PortKind::Listen(_) | PortKind::Connect(_) => self.streams = true,
             },
             Await { .. } => self.streams = true,
-            SetSession(..) | Close | Tell { .. } | OpenChannel { .. } | CloseChannel(_) => {
+            SetSession(..) | Close | Tell { .. } | OpenUpstream { .. } | CloseUpstream(_) => {
                 (self.streams, self.connection) = (true, true)
             }
             SetState(s, _) => {

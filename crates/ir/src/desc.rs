@@ -32,7 +32,7 @@ pub struct Desc {
     pub signals: Vec<SignalDesc>,
     /// Backend connections that belong to a client's.
     #[serde(default)]
-    pub channels: Vec<ChannelDesc>,
+    pub upstreams: Vec<UpstreamDesc>,
     /// Requests leave something on their core: their connections stay there.
     #[serde(default)]
     pub per_core: bool,
@@ -553,15 +553,15 @@ pub enum HandlerOn {
     Closed {
         port: u32,
     },
-    /// A message on a channel; its opening, its end.
-    Channel {
-        channel: u32,
+    /// A message on an upstream; its opening, its end.
+    Upstream {
+        upstream: u32,
     },
-    ChannelOpened {
-        channel: u32,
+    UpstreamOpened {
+        upstream: u32,
     },
-    ChannelClosed {
-        channel: u32,
+    UpstreamClosed {
+        upstream: u32,
     },
     /// Any fault of the app; the fault is in task->fault and task->place.
     Fault,
@@ -640,7 +640,7 @@ pub enum ResultType {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ChannelDesc {
+pub struct UpstreamDesc {
     pub name: String,
     pub port: u32,
 }

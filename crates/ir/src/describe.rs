@@ -12,7 +12,7 @@ impl crate::Module {
         let own =
             |t: crate::TableId| self.tables.get(t.index()).is_some_and(|t| self.sharing(t) == TableSharing::Parts);
         let mut keeps = false;
-        for h in self.handlers.iter().filter(|h| matches!(h.on, crate::On::Message { .. } | crate::On::Channel(_))) {
+        for h in self.handlers.iter().filter(|h| matches!(h.on, crate::On::Message { .. } | crate::On::Upstream(_))) {
             crate::walk::stmts(&h.body.block, &mut |s| {
                 keeps |= matches!(s.kind, crate::StmtKind::SetState(..)) || s.kind.changed_table().is_some_and(own)
             });
@@ -63,7 +63,7 @@ impl crate::Module {
                 })
                 .collect(),
             tables: (0..self.tables.len()).map(|n| table_desc(self, n, half(&partition.tables, n))).collect(),
-            channels: self.channels.iter().map(|c| ChannelDesc { name: c.name.clone(), port: c.port.0 }).collect(),
+            upstreams: self.upstreams.iter().map(|c| UpstreamDesc { name: c.name.clone(), port: c.port.0 }).collect(),
             places: self.places.iter().map(|p| place_desc(self, p)).collect(),
             faults: self.faults.clone(),
             merges: self
@@ -221,9 +221,9 @@ fn handler_desc(m: &crate::Module, h: &crate::Handler, pauses: Option<u32>, half
         crate::On::Greeting(port) => HandlerOn::Greeting { port: port.0 },
         crate::On::Probe(port) => HandlerOn::Probe { port: port.0 },
         crate::On::Closed(port) => HandlerOn::Closed { port: port.0 },
-        crate::On::Channel(c) => HandlerOn::Channel { channel: c.0 },
-        crate::On::ChannelOpened(c) => HandlerOn::ChannelOpened { channel: c.0 },
-        crate::On::ChannelClosed(c) => HandlerOn::ChannelClosed { channel: c.0 },
+        crate::On::Upstream(c) => HandlerOn::Upstream { upstream: c.0 },
+        crate::On::UpstreamOpened(c) => HandlerOn::UpstreamOpened { upstream: c.0 },
+        crate::On::UpstreamClosed(c) => HandlerOn::UpstreamClosed { upstream: c.0 },
         crate::On::Fault => HandlerOn::Fault,
         crate::On::Start => HandlerOn::Start,
         crate::On::End => HandlerOn::End,

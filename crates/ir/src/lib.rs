@@ -16,6 +16,7 @@
 
 mod body;
 pub mod c_words;
+mod conversation;
 pub mod core_partition;
 pub mod date;
 pub mod desc;
@@ -50,6 +51,7 @@ pub mod verify;
 pub mod walk;
 
 pub use body::*;
+pub use conversation::{Peer, Upstream, UPSTREAMS_MAX};
 pub use elements::{Element, Input, Target, Wire};
 pub use frame_part::FramePart;
 pub use on::On;
@@ -77,7 +79,7 @@ index! {
     /// A field of a unit (all fields of a unit, those of switch cases included, are in one list).
     FieldId,
     ProtocolId, FuncId, HandlerId, ParamId, PortId, StateId, SessionId, CounterId, TableId, ElementId, WireId, InputId,
-    SegmentId, ChannelId,
+    SegmentId, UpstreamId,
     /// A field of the state of packets, in [`Module::packet`].
     PacketFieldId,
     /// A local of a [`Body`].
@@ -101,7 +103,7 @@ pub struct Module {
     pub states: Vec<State>,
     pub sessions: Vec<Session>,
     #[serde(default)]
-    pub channels: Vec<Channel>,
+    pub upstreams: Vec<Upstream>,
     /// The state that each packet has beside its bytes.
     #[serde(default)]
     pub packet: Vec<PacketField>,
@@ -263,18 +265,6 @@ pub struct Session {
     pub ty: TyId,
 }
 
-/// A backend connection that belongs to one client's connection: `session up: connection of db`. It
-/// ends with the client's, and the client's with it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Channel {
-    pub name: String,
-    pub span: Span,
-    pub port: PortId,
-}
-
-/// Most channels of a module.
-pub const CHANNELS_MAX: usize = 16;
-
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Counter {
     pub name: String,
@@ -392,7 +382,8 @@ pub struct Protocol {
     pub response: Option<UnitId>,
     /// Per parameter of the response unit: an expression over the request (`Root::This`).
     pub response_args: Vec<Expr>,
-    /// Of a conversation: the same for its request unit, the messages `up`. Both are over sessions then.
+    /// Of a conversation: the same for its request unit, the messages `up`. Both are over sessions
+    /// then.
     #[serde(default)]
     pub request_args: Vec<Expr>,
     pub sharing: desc::Sharing,
@@ -532,9 +523,9 @@ pub struct Handler {
     pub segment: Option<SegmentId>,
     /// Its device, by the program or by the pass `place`.
     pub device: ops::Device,
-    /// For `On::Message` and `On::Channel`: local 0 is the message. For `Signal`: the first locals are its arguments.
-    /// For `Opened`/`Greeting`/`Probe`/`Closed` and those of channels: local 0 is the instance (u32). For `Fault`: local
-    /// 0 is the kind (u16), 1 the place (u32).
+    /// For `On::Message` and `On::Upstream`: local 0 is the message. For `Signal`: the first locals
+    /// are its arguments. For `Opened`/`Greeting`/`Probe`/`Closed` and those of upstreams: local 0
+    /// is the instance (u32). For `Fault`: local 0 is the kind (u16), 1 the place (u32).
     pub body: Body,
     /// Worst-case steps of one activation (statements and bytes scanned), by the bounds pass.
     pub steps: u64,
@@ -646,8 +637,8 @@ pub struct SimPort {
 }
 
 impl SimPort {
-    /// From this number on `conn` counts the connections of clients' own to a connect port, in the
-    /// order in which the program has made them, whatever their instance.
+    /// From this number on `conn` counts the connections to a connect port that belong to clients.
+    /// They are counted in the order in which the program has made them, whatever their instance.
     pub const OWN: u32 = 1 << 24;
 }
 
@@ -777,43 +768,6 @@ impl Module {
     /// Whether a port is a queue of frames.
     pub fn is_queue(&self, port: PortId) -> bool {
         self.ports.get(port.index()).is_some_and(|p| p.kind.is_queue())
-    }
-
-    /// The message of a handler of connections, local 0: its protocol and its unit.
-    pub fn message_of(&self, on: On) -> Option<(ProtocolId, UnitId)> {
-        if let On::Message { protocol, .. } = on {
-            return Some((protocol, self.protocols.get(protocol.index())?.request));
-        }
-        let On::Channel(channel) = on else { return None };
-        let protocol = self.channel_protocol(channel)?;
-        Some((protocol, self.protocols.get(protocol.index())?.response?))
-    }
-
-    pub fn channel_protocol(&self, channel: ChannelId) -> Option<ProtocolId> {
-        let port = self.channels.get(channel.index())?.port;
-        self.ports.get(port.index())?.protocols.first().copied()
-    }
-
-    /// The port of a member of a conversation: of clients, the one that listens for them.
-    pub fn port_of(&self, peer: Peer) -> Option<PortId> {
-        let clients = |p: &Port| {
-            let mut protocols = p.protocols.iter().filter_map(|p| self.protocols.get(p.index()));
-            matches!(p.kind, desc::PortKind::Listen(_)) && protocols.any(|p| p.sharing == desc::Sharing::Session)
-        };
-        match peer {
-            Peer::Channel(c) => self.channels.get(c.index()).map(|c| c.port),
-            Peer::Client => self.ports.iter().position(clients).map(|n| PortId(n as u32)),
-        }
-    }
-
-    /// The unit of messages to a member of a conversation.
-    pub fn told(&self, to: Peer) -> Option<UnitId> {
-        let port = self.ports.get(self.port_of(to)?.index())?;
-        let protocol = self.protocols.get(port.protocols.first()?.index())?;
-        match to {
-            Peer::Channel(_) => Some(protocol.request),
-            Peer::Client => protocol.response,
-        }
     }
 
     /// The signal that a handler answers.

@@ -1,5 +1,5 @@
-//! The parameters of the modelled link between the processes of CPU and NIC: `link { … }` in an app,
-//! and `--link`. `crates/runtime/src/packet/nic/meter.rs` has the model.
+//! The parameters of the modelled link between the processes of CPU and NIC: `link { … }` in an
+//! app, and `--link`. `crates/runtime/src/packet/nic/meter.rs` has the model.
 
 macro_rules! parameters {
     ($($name:ident = $value:literal $doc:literal;)*) => {
@@ -87,7 +87,7 @@ impl Link {
         if !(from..=to).contains(&value) {
             return Err(format!("`{name}` is {from} to {to}"));
         }
-        if value % of != 0 {
+        if !value.is_multiple_of(of) {
             return Err(format!("`{name}` is a multiple of {of}"));
         }
         *parameter = value;

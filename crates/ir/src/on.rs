@@ -21,10 +21,10 @@ pub enum On {
     /// to it on a connection of its own. An answer brings it back.
     Probe(PortId),
     Closed(PortId),
-    /// A message on a channel of a client's conversation; local 0 is the message.
-    Channel(ChannelId),
-    ChannelOpened(ChannelId),
-    ChannelClosed(ChannelId),
+    /// A message on an upstream of a client's conversation; local 0 is the message.
+    Upstream(UpstreamId),
+    UpstreamOpened(UpstreamId),
+    UpstreamClosed(UpstreamId),
     Fault,
     Start,
     /// On every core, when all messages, packets and timers are done.
@@ -53,9 +53,9 @@ impl On {
             | On::Greeting(_)
             | On::Probe(_)
             | On::Closed(_)
-            | On::Channel(_)
-            | On::ChannelOpened(_)
-            | On::ChannelClosed(_) => true,
+            | On::Upstream(_)
+            | On::UpstreamOpened(_)
+            | On::UpstreamClosed(_) => true,
             On::Frame { .. }
             | On::Fault
             | On::Start
@@ -77,7 +77,7 @@ impl On {
         match self {
             On::Frame { unit, .. } | On::Check { unit, .. } => Some(*unit),
             On::Message { .. } | On::Opened(_) | On::Closed(_) | On::Greeting(_) | On::Probe(_) | On::Signal(_) => None,
-            On::Channel(_) | On::ChannelOpened(_) | On::ChannelClosed(_) => None,
+            On::Upstream(_) | On::UpstreamOpened(_) | On::UpstreamClosed(_) => None,
             On::Fault | On::Start | On::End | On::Every(_) | On::Test(_) => None,
         }
     }
@@ -87,7 +87,7 @@ impl On {
         match self {
             On::Frame { port, .. } => Some(*port),
             On::Message { .. } | On::Opened(_) | On::Closed(_) | On::Greeting(_) | On::Probe(_) | On::Signal(_) => None,
-            On::Channel(_) | On::ChannelOpened(_) | On::ChannelClosed(_) => None,
+            On::Upstream(_) | On::UpstreamOpened(_) | On::UpstreamClosed(_) => None,
             On::Fault | On::Start | On::End | On::Every(_) | On::Test(_) | On::Check { .. } => None,
         }
     }

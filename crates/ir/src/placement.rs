@@ -95,6 +95,8 @@ pub fn is_passing(m: &Module, ty: TyId) -> bool {
 
 /// Bytes of a constant: it has a place of its own in the scratch.
 const CONSTANT_MAX: usize = 4096;
+/// Bytes of a line of the log that are no constants.
+const LINE_MAX: u64 = 256;
 /// Ranges of one test.
 const RANGES_MAX: usize = 16;
 /// Bytes of all headers of a frame: as far as the walk over them looks (`WL_AT` of
@@ -230,12 +232,27 @@ impl Search<'_> {
             self.table(s, t)
         }
         match &s.kind {
+            StmtKind::Log(parts) => self.line(s.span, parts),
             StmtKind::SetState(id, _) => self.value(s.span, self.m.states[id.index()].ty, "a `state`"),
             StmtKind::Return(Some(e)) => self.passing(s.span, e.ty, "a result"),
             StmtKind::Frame { act: FrameAct::Set { value, .. }, .. } => self.value(s.span, value.ty, "the field"),
             _ => {}
         }
         walk::stmt_exprs(&s.kind, &mut |e| walk::expr(e, &mut |e| self.expr(s.span, e)));
+    }
+
+    /// A line of the log: the hook sends its values to the process.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "one type of many is looked for")]
+    fn line(&mut self, span: Span, parts: &[Expr]) {
+        let bytes = |e: &Expr| match (self.m.ty(e.ty), &*e.kind) {
+            (_, ExprKind::Bytes(_)) => 0,
+            (Ty::Bytes(most), _) => *most,
+            _ => 0,
+        };
+        if parts.iter().fold(0u64, |n, e| n.saturating_add(bytes(e))) > LINE_MAX {
+            let what = format!("`log` of more than {LINE_MAX} bytes cannot run in XDP");
+            self.add("E0670", span, what, "log a `slice`, or send the packet to a queue whose handler logs");
+        }
     }
 
     /// A function that is called: its statements run in the hook, too.

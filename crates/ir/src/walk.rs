@@ -61,7 +61,7 @@ macro_rules! direct {
                 }
                 BindPart { part, .. } => f(part),
                 Reply { msg, .. } | Tell { msg, .. } | Render { msg, .. } | Reread { msg, .. } => $out_exprs(msg, f),
-                OpenChannel { index, .. } => f(index),
+                OpenUpstream { index, .. } => f(index),
                 Send { index, msg, .. } => { f(index); $out_exprs(msg, f) }
                 Outcome(e) => f(e),
                 Log(list) => for e in list { f(e) },
@@ -71,7 +71,7 @@ macro_rules! direct {
                     crate::Emit::InOrder { count, .. } => f(count),
                 },
                 Parse { bytes, .. } => f(bytes),
-                TableNext { .. } | CloseChannel(_) => {}
+                TableNext { .. } | CloseUpstream(_) => {}
                 SendFrame { index, .. } | Queue { index, .. } => f(index),
                 Output { mark, state, .. } => {
                     f(mark);
@@ -387,8 +387,8 @@ fn stmt_locals_mut(s: &mut StmtKind, f: &mut dyn FnMut(&mut LocalId)) {
         }
         Frame { frame, .. } | Output { frame, .. } => f(frame),
         SetState(..)
-        | OpenChannel { .. }
-        | CloseChannel(_)
+        | OpenUpstream { .. }
+        | CloseUpstream(_)
         | SetSession(..)
         | Count(..)
         | If { .. }

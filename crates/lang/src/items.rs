@@ -67,7 +67,7 @@ pub struct ProtocolInfo {
     /// Values of a request that its answer is compared with (`matches`), the first of them true.
     /// They stand from here on in [`ir::Unit::asked`].
     pub asked: (usize, Vec<Ty>),
-    /// What a conversation remembers.
+    /// The values that a conversation remembers.
     pub sessions: Vec<(String, ir::SessionId, Ty)>,
     /// `on probe`, lowered. Local 0 is the instance.
     pub probe: Option<ir::Body>,

@@ -13,6 +13,7 @@ mod apps;
 mod body;
 mod compiler;
 mod consts;
+mod conversation_clauses;
 mod fold;
 mod ir_builder;
 mod items;

@@ -172,6 +172,11 @@ pub trait Outside: Send + Sync {
     /// Frames that it has received, by what became of them.
     fn fates(&self) -> Vec<(&'static str, u64)>;
 
+    /// Lines of the log that it could not pass on.
+    fn lines_lost(&self) -> u64 {
+        0
+    }
+
     /// Kind, place and number of its faults. Without a place: [`NO_PLACE`](crate::stats::NO_PLACE).
     fn faults(&self) -> Vec<(u32, u32, u64)>;
 

@@ -97,6 +97,9 @@ fn second(
     Ok(done.map(|d| d.0).unwrap_or_default())
 }
 
+/// The time that a core has beyond the drain limit to notice it.
+const GRACE: Duration = Duration::from_secs(1);
+
 /// The parts that run, and the results of those that have ended.
 struct Running {
     packets: Option<packet::RunningPackets>,
@@ -125,6 +128,7 @@ impl Running {
         let view = Arc::new(View::new(groups.collect(), names));
         let doors = Doors::open(&options, &view)?;
         let (mut told, mut pause) = (RUN, Duration::from_millis(1));
+        let mut told_at = Instant::now();
         loop {
             if let Some(ready) = options.ready.take_if(|_| self.is_started()) {
                 ready(&self.ready(&doors, &view));
@@ -149,7 +153,15 @@ impl Running {
             }
             if stop.state() != told {
                 told = stop.state();
+                told_at = Instant::now();
                 self.wake();
+            }
+            if told != RUN {
+                let limit = if stop.ended() { Duration::ZERO } else { options.drain_limit };
+                if self.give_up(told_at.elapsed(), limit) {
+                    // Nothing becomes ready any more, and no program is put into the XDP hook.
+                    options.ready = None;
+                }
             }
         }
     }
@@ -158,6 +170,20 @@ impl Running {
     /// come earlier wait at their ports, but the XDP hook does not.
     fn is_started(&self) -> bool {
         self.packets.as_ref().is_none_or(|p| p.is_started() || p.cores.ended())
+    }
+
+    /// Leaves the threads of packets alone that do not end: a handler may run for minutes. Before
+    /// all `on start` have run there is nothing to finish. Answers whether that is so.
+    fn give_up(&mut self, since: Duration, limit: Duration) -> bool {
+        let late = |p: &packet::RunningPackets| since >= GRACE + if p.is_started() { limit } else { Duration::ZERO };
+        let Some(p) = self.packets.take_if(|p| !p.ended() && late(p)) else { return false };
+        let started = p.is_started();
+        p.abandon();
+        match started {
+            true => self.failed = Some(Error::Program("a handler has not ended within the drain limit".into())),
+            false => log::info!("ended before `on start` had"),
+        }
+        !started
     }
 
     fn ready(&self, doors: &Doors, view: &Arc<View>) -> Ready {

@@ -269,7 +269,7 @@ pub enum MemberKind {
         ty: Type,
     },
     /// `session up: connection of db`
-    Channel {
+    Upstream {
         name: Ident,
         port: Ident,
     },

@@ -86,6 +86,8 @@ impl fmt::Display for Error {
 pub const OLDEST: (u32, u32) = (5, 17);
 /// The same for programs with loops (`may_goto`).
 pub const OLDEST_LOOPED: (u32, u32) = (6, 9);
+/// The same for programs that put parts of frames into rings: `bpf_xdp_load_bytes`.
+pub const OLDEST_RINGED: (u32, u32) = (5, 18);
 
 /// The place and the words of a verifier's log that ends with a refusal.
 pub(crate) fn refusal(log: &str) -> (Option<String>, String) {

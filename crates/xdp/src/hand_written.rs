@@ -17,7 +17,7 @@ impl Hand {
     /// Compiles and loads the programs of a C file, which may include `bpf.h`.
     pub fn load(text: &str) -> Result<Hand, Error> {
         kernel::check(true)?;
-        let mut ebpf = aya::EbpfLoader::new().load(&compile_text(text, false)?).map_err(of_loading)?;
+        let mut ebpf = aya::EbpfLoader::new().load(&compile_text(text, false, &[])?).map_err(of_loading)?;
         for (_, program) in ebpf.programs_mut() {
             let program: &mut Xdp =
                 program.try_into().map_err(|e: aya::programs::ProgramError| Error::Compile(e.to_string()))?;

@@ -52,6 +52,14 @@ impl OutsideTable for HookTable {
         Some((next, self.key.gather(&key), self.value.gather(&value)))
     }
 
+    fn note(&self, hash: u64) -> bool {
+        self.object().note(self.table, hash)
+    }
+
+    fn register(&self, place: u64) -> Option<u8> {
+        self.object().register(self.table, place)
+    }
+
     fn stand_for(&self, pattern: Pattern, entry: Option<Ranked>) -> bool {
         self.object().stand_for(self.table, pattern, entry)
     }

@@ -14,13 +14,22 @@ const CAP_SYS_ADMIN: u32 = 21;
 
 /// Fails if the kernel is too old or the process lacks rights. `looped`: the programs have loops.
 pub fn check(looped: bool) -> Result<(), Error> {
+    at_least(if looped { OLDEST_LOOPED } else { OLDEST })?;
+    rights()
+}
+
+/// Whether the kernel is of this version, or newer.
+pub fn at_least(oldest: (u32, u32)) -> Result<(), Error> {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let mut numbers = release.split(['.', '-']).map_while(|n| n.trim().parse::<u32>().ok());
     let this = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
-    let oldest = if looped { OLDEST_LOOPED } else { OLDEST };
-    if this < oldest {
-        return Err(Error::Old { oldest, release: release.trim().to_string() });
+    match this < oldest {
+        true => Err(Error::Old { oldest, release: release.trim().to_string() }),
+        false => Ok(()),
     }
+}
+
+fn rights() -> Result<(), Error> {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let effective = status.lines().find_map(|l| u64::from_str_radix(l.strip_prefix("CapEff:")?.trim(), 16).ok());
     let effective = effective.unwrap_or(0);

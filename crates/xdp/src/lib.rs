@@ -10,6 +10,7 @@ mod error;
 mod hand_written;
 mod hook_tables;
 mod kernel;
+mod lines;
 mod maps;
 mod match_tables;
 mod object;

@@ -1,6 +1,7 @@
 //! A loaded program, with its maps.
 
-use crate::error::refusal;
+use crate::error::{refusal, OLDEST_RINGED};
+use crate::lines::text_of;
 use crate::maps::map_of;
 use crate::match_tables::Masks;
 use crate::ring::Ring;
@@ -13,9 +14,12 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
-use wireloom_codegen_c::xdp::{tables, XdpSource, XdpTable, ALONE, COUNTERS, FATES, RING, RINGED, STATISTICS};
+use std::time::{Duration, Instant};
+use wireloom_codegen_c::xdp::{
+    tables, XdpSource, XdpTable, ALONE, COUNTERS, FATES, LINES_BYTES, LOST, RING, RINGED, STATISTICS,
+};
 use wireloom_interp::{Pattern, Ranked};
-use wireloom_ir::{PortId, TableId, TableKind};
+use wireloom_ir::{PortId, TableId, TableKind, HLL_REGISTERS};
 
 /// Where the kernel runs a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +60,12 @@ pub struct Object {
     /// By table: the masks of wildcard tables, and rings.
     masks: Vec<Masks>,
     rings: Vec<Option<Ring>>,
+    /// The time that the kernel needed to load the programs.
+    took: Duration,
+    /// Of lines of the log.
+    lines: Option<Ring>,
+    /// By table: the registers of a HyperLogLog.
+    registers: Vec<Option<Shared>>,
 }
 
 /// The values for which programs are loaded.
@@ -100,7 +110,7 @@ impl RingReader {
         (0..processors as usize).fold(0, |a, n| a.wrapping_add(self.cores.word(n * size + 8 * (PROCESS + 2))))
     }
 
-    /// What a frame to a sleeping process begins with; it has nothing else.
+    /// The number that a frame to a sleeping process begins with; it has nothing else.
     pub fn bell(&self) -> u64 {
         self.bell
     }
@@ -113,10 +123,17 @@ impl Object {
     /// Compiles and loads programs.
     pub fn load(source: &XdpSource, settings: &Settings) -> Result<Object, Error> {
         kernel::check(source.looped)?;
-        match Object::load_compiled(source, settings, compile(source, false)?) {
-            // A function has room on the stack, but not with those that it calls.
-            Err(Error::Refused { why, .. }) if why.starts_with("combined stack size") => {
-                Object::load_compiled(source, settings, compile(source, true)?)
+        if source.programs.iter().any(|p| p.ringed) {
+            kernel::at_least(OLDEST_RINGED)?;
+        }
+        let (tick, first) = if source.timed { kernel::ticks()? } else { (1, 0) };
+        let (seed, manual) = (kernel::random()?, u64::from(settings.manual_time));
+        let constants = [("WL_TICK", tick), ("WL_FIRST_TICK", first), ("WL_SEED", seed), ("WL_MANUAL", manual)];
+        match Object::load_compiled(source, settings, compile(source, false, &constants)?) {
+            // A function has room on the stack, but not with those that it calls. Or a handler's
+            // second copy is too much.
+            Err(Error::Refused { why, .. }) if why.starts_with("combined stack size") || source.has_copies => {
+                Object::load_compiled(source, settings, compile(source, true, &constants)?)
             }
             loaded => loaded,
         }
@@ -124,24 +141,14 @@ impl Object {
 
     fn load_compiled(source: &XdpSource, settings: &Settings, bytes: Vec<u8>) -> Result<Object, Error> {
         let processors = kernel::processors();
-        let (tick, first) = if source.timed { kernel::ticks()? } else { (1, 0) };
         let mut loader = EbpfLoader::new();
         loader.map_max_entries("wl_cores", processors);
         loader.map_max_entries("wl_scratches", processors);
         for t in source.tables.iter().filter(|t| t.kind == TableKind::Exact) {
             loader.map_max_entries(&t.map, t.lines);
         }
-        let (seed, wall, manual) = (kernel::random()?, kernel::wall_offset(), u64::from(settings.manual_time));
-        let bell = kernel::random()?;
-        let numbers = [
-            ("wl_tick", &tick),
-            ("wl_first_tick", &first),
-            ("wl_seed", &seed),
-            ("wl_wall", &wall),
-            ("wl_manual", &manual),
-            ("wl_bell", &bell),
-        ];
-        for (name, value) in numbers {
+        let (wall, bell) = (kernel::wall_offset(), kernel::random()?);
+        for (name, value) in [("wl_wall", &wall), ("wl_bell", &bell)] {
             loader.override_global(name, value, false);
         }
         let interfaces = source.programs.iter().filter_map(|p| Some((p.interfaces()?, p.port)));
@@ -151,11 +158,12 @@ impl Object {
         for (name, numbers) in &interfaces {
             loader.override_global(name, numbers.as_slice(), false);
         }
+        let begin = Instant::now();
         let mut ebpf = loader.load(&bytes).map_err(of_loading)?;
         for name in source.names() {
             program(&mut ebpf, name)?.load().map_err(of_program)?;
         }
-        let core_size = core_size(source);
+        let (core_size, took) = (core_size(source), begin.elapsed());
         let map = map_of(&ebpf, "wl_cores").map_err(|_| missing("wl_cores"))?;
         let cores = Arc::new(Shared::writable(map, core_size * processors as usize)?);
         let lines = |t: &XdpTable| {
@@ -175,7 +183,22 @@ impl Object {
             Ring::new(map, t.ring as usize, 8 * t.value_words().max(1)).map(Some)
         };
         let rings = source.tables.iter().map(ring).collect::<Result<_, _>>()?;
-        let (source, lockless) = (source.clone(), AtomicBool::new(false));
+        let register = |t: &XdpTable| {
+            if t.kind != TableKind::HyperLogLog {
+                return Ok(None);
+            }
+            let map = map_of(&ebpf, &t.map).map_err(|_| missing(&t.map))?;
+            Shared::writable(map, 8 * HLL_REGISTERS as usize).map(Some)
+        };
+        let registers = source.tables.iter().map(register).collect::<Result<_, _>>()?;
+        let lines = match source.lines.is_empty() {
+            true => None,
+            false => {
+                let map = map_of(&ebpf, "wl_lines").map_err(|_| missing("wl_lines"))?;
+                Some(Ring::new(map, LINES_BYTES as usize, 0)?)
+            }
+        };
+        let (source, lockless, one_queue) = (source.clone(), AtomicBool::new(false), false);
         let ringed = Arc::default();
         Ok(Object {
             ebpf,
@@ -186,10 +209,13 @@ impl Object {
             bell,
             processors,
             tables,
-            one_queue: false,
+            one_queue,
             lockless,
             masks,
             rings,
+            took,
+            lines,
+            registers,
         })
     }
 
@@ -287,7 +313,7 @@ impl Object {
         set_all(&self.cores, (self.core_size, self.processors), RINGED, if ringed { ASLEEP } else { 0 })
     }
 
-    /// What the consumer of the rings says and asks, without waiting for anybody.
+    /// The consumer's end of the word of all rings: it waits for nobody.
     pub fn reader(&self) -> RingReader {
         let of = (self.core_size, self.processors);
         RingReader { cores: self.cores.clone(), of, ringed: self.ringed.clone(), bell: self.bell }
@@ -453,6 +479,37 @@ impl Object {
         Some(value)
     }
 
+    /// The time that the kernel needed to load the programs, and to make their maps.
+    pub fn took(&self) -> Duration {
+        self.took
+    }
+
+    /// Takes the oldest line of the log.
+    pub fn line(&mut self) -> Option<Vec<u8>> {
+        let record = self.lines.as_mut()?.pop()?;
+        text_of(&self.source.lines, &record)
+    }
+
+    /// Lines of the log that found no room.
+    pub fn lines_lost(&self) -> u64 {
+        self.sum(LOST)
+    }
+
+    /// Adds a key's hash to a HyperLogLog; false: the table is of another kind.
+    pub fn note(&self, table: usize, hash: u64) -> bool {
+        let Some(Some(registers)) = self.registers.get(table) else { return false };
+        let rank = (hash << 12 | 1 << 11).leading_zeros() + 1;
+        registers.or(8 * (hash >> 52) as usize, 1 << rank);
+        true
+    }
+
+    /// The value of a register of a HyperLogLog.
+    pub fn register(&self, table: usize, place: u64) -> Option<u8> {
+        let registers = self.registers.get(table)?.as_ref().filter(|_| place < HLL_REGISTERS)?;
+        // No rank is 0.
+        Some((registers.word(8 * place as usize) | 1).ilog2() as u8)
+    }
+
     /// The first entry from a place on, which is a number of a slot.
     pub fn next(&self, table: usize, place: u64) -> Option<Entry> {
         let (t, lines) = (self.source.tables.get(table)?, self.lines(table)?);
@@ -498,7 +555,7 @@ impl Object {
         let over = |line: u32| {
             (0..t.slots).any(|s| {
                 let used = shared.word(t.slot_at(line as usize, s));
-                used != 0 && used.saturating_add(t.idle) < now
+                used != 0 && used <= now
             })
         };
         for line in (0..t.lines).filter(|n| over(*n)) {

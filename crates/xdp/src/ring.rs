@@ -10,6 +10,14 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 /// larger than any.
 const HEAD: u64 = 8;
 
+/// In the length: the kernel still writes the record.
+const BUSY: u32 = 1 << 31;
+
+/// From the begin of a record to the next one.
+fn step_of(size: usize) -> u64 {
+    (size as u64 + HEAD).next_multiple_of(8)
+}
+
 /// The consumer's end. All records have one size.
 pub struct Ring {
     /// The consumer's position, in a page that we write.
@@ -18,7 +26,7 @@ pub struct Ring {
     records: *mut u8,
     page: usize,
     bytes: usize,
-    /// Of a record.
+    /// Of a record; 0: they differ.
     size: usize,
 }
 
@@ -57,7 +65,7 @@ impl Ring {
     }
 
     fn step(&self) -> u64 {
-        (self.size as u64 + HEAD).next_multiple_of(8)
+        step_of(self.size)
     }
 
     /// Records that wait.
@@ -73,12 +81,12 @@ impl Ring {
         let at = unsafe { self.records.add(self.page + (from as usize & (self.bytes - 1))) };
         // SAFETY: the aligned first word of a record.
         let length = unsafe { AtomicU32::from_ptr(at.cast()) }.load(Ordering::Acquire);
-        // Programs write records of one size, and give none up.
-        if length as usize != self.size {
+        // Programs give no record up.
+        if length & BUSY != 0 || length as usize > self.bytes || self.size > 0 && length as usize != self.size {
             return None;
         }
         // SAFETY: as above; the kernel leaves a record alone until the position is behind it.
-        Some(unsafe { std::slice::from_raw_parts(at.add(HEAD as usize), self.size) }.to_vec())
+        Some(unsafe { std::slice::from_raw_parts(at.add(HEAD as usize), length as usize) }.to_vec())
     }
 
     /// The record at a place, from the oldest on.
@@ -90,7 +98,7 @@ impl Ring {
     /// Takes the oldest record.
     pub fn pop(&mut self) -> Option<Vec<u8>> {
         let record = self.at(0)?;
-        let next = Self::word(self.position).load(Ordering::Relaxed) + self.step();
+        let next = Self::word(self.position).load(Ordering::Relaxed) + step_of(record.len());
         Self::word(self.position).store(next, Ordering::Release);
         Some(record)
     }

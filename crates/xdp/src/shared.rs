@@ -56,6 +56,16 @@ impl Shared {
     }
 }
 
+impl Shared {
+    /// Sets bits of a word of such a mapping, which others change meanwhile.
+    pub fn or(&self, at: usize, bits: u64) {
+        if at.is_multiple_of(8) && at + 8 <= self.size {
+            // SAFETY: within the mapping, aligned. Only those write that have made it writable.
+            unsafe { (*self.at.add(at).cast::<AtomicU64>()).fetch_or(bits, Ordering::Relaxed) };
+        }
+    }
+}
+
 impl Drop for Shared {
     fn drop(&mut self) {
         // SAFETY: the mapping is this one's own.

@@ -136,6 +136,10 @@ impl Make {
                     self.text += "}\n";
                     self.loops -= 1;
                 }
+                15 if self.rng.bool() => {
+                    let c = self.condition(1);
+                    self.text += &format!("log \"at \", p.ip.src, \" \", {n}, \" \", i16(p.ip4.total), {c}\n")
+                }
                 _ if depth > 0 => {
                     let c = self.condition(2);
                     self.text += &format!("if {c} {{\n");
@@ -202,7 +206,7 @@ fn lines(seed: u64) -> String {
     counter two
     state turn: u64 = {}
     on wire(p) where p.ip4 and p.eth {{
-        if p.ip4.ttl == 77 {{ log \"one line at least\" }}
+        if p.ip4.ttl == 77 {{ log \"one line at least\", p.payload }}
         {}
     }}
 }}
@@ -267,9 +271,15 @@ app made {{
 #[test]
 fn generated_programs() {
     let folder = Folder::new("xdp-generated");
+    let (mut took, mut lines) = (Vec::new(), 0);
     for seed in wireloom_tests::programs::seeds(12) {
         let path = written(&folder, &generated(seed));
         let Some(sum) = compare(&path, &[], hostile(300)) else { return };
         assert!(sum.frames > 1000, "seed {seed}: {sum:?}");
+        took.push(sum.took);
+        lines += sum.lines;
     }
+    took.sort();
+    let (most, n) = (took[took.len() * 99 / 100], took.len());
+    eprintln!("{n} programs, {lines} lines of the log; the kernel loads one in {most:?} (99 of 100)");
 }

@@ -208,6 +208,46 @@ fn sketches() {
     assert!(sum.counted > 1 << 40, "{sum:?}");
 }
 
+/// Estimates are equal, since keys are hashed alike. Both devices add keys.
+#[test]
+fn estimates() {
+    let folder = Folder::new("xdp-estimates");
+    let path = written(
+        &folder,
+        "app estimates {
+    port wire = nic(\"eth0\")
+    table sources: hyper_log_log (ip4, u16)
+    table hosts: hyper_log_log ip
+    counter seen
+    on wire(p) where p.udp and p.ip4 {
+        sources.add((p.ip4.src, p.udp.dst))
+        if p.udp.dst != 3 { hosts.add(p.ip.src) }
+        seen += 1
+        p -> kernel
+    }
+    signal different() -> u64 { sources.estimate() }
+    signal known() -> u64 { hosts.estimate() }
+    signal add(a: ip4, b: u16) -> u64 { sources.add((a, b))  sources.estimate() }
+}
+",
+    );
+    let run = |both: &mut Both| {
+        let mut rng = fastrand::Rng::with_seed(9);
+        for round in 0..20_000 {
+            if round % 1000 == 7 {
+                both.signal("different", &[]);
+                both.signal("known", &[]);
+                both.signal("add", &[number(0x0b00_0000 + round), number(3)]);
+            }
+            both.frame(&udp([10, 0, rng.u8(..), rng.u8(..)], [10, 0, 0, 9], rng.u16(..16)));
+        }
+        both.signal("different", &[]);
+        both.signal("known", &[]);
+    };
+    let Some(sum) = beside_it(&path, &[], 1000, run) else { return };
+    assert!(sum.counted == 20_000, "{sum:?}");
+}
+
 #[test]
 fn functions_and_loops() {
     let folder = Folder::new("xdp-loops");

@@ -89,6 +89,73 @@ fn counts_add_up() {
     assert!(!object.put(1, &300u32.to_le_bytes(), &[0; 8]), "more entries than the capacity");
 }
 
+/// A table is changed from outside as long as packets count in it: a hundred thousand times, and a
+/// million times in a long run (`WIRELOOM_SEEDS`). No count is lost, none is torn, and each change
+/// is there as soon as it is made.
+#[test]
+fn changes_under_traffic() {
+    let folder = Folder::new("xdp-changes");
+    let path = written(
+        &folder,
+        "app changed {
+    port wire = nic(\"eth0\")
+    state turn: u64
+    table flows: u32 -> record { packets: u64, bytes: u64 } { capacity 2000 }
+    table blocked: u32 -> u64 { capacity 2000 }
+    counter dropped
+    on wire(p) {
+        turn += 1
+        update flows[u32(turn * 7 % 480)] { .packets += 1; .bytes += 3 }
+        if let n = blocked[u32(turn % 500)] { if n != turn % 500 * 3 { dropped += 1 } }
+        p -> kernel
+    }
+}
+",
+    );
+    let (m, all) = placed(&module(path), &[]);
+    let Some(object) = load(&m, &all, &[]) else { return };
+    let changes = if std::env::var_os("WIRELOOM_SEEDS").is_some() { 1_000_000u32 } else { 100_000 };
+    let (frame, done) = (udp_frame(), std::sync::atomic::AtomicBool::new(false));
+    let sent = std::sync::atomic::AtomicU64::new(0);
+    let packets: Work = Box::new(|| {
+        while !done.load(std::sync::atomic::Ordering::Relaxed) {
+            object.test_many(0, &frame, 1000).expect("the kernel runs it");
+            sent.fetch_add(1000, std::sync::atomic::Ordering::Relaxed);
+        }
+    });
+    let outside: Work = Box::new(|| {
+        let mut rng = fastrand::Rng::with_seed(3);
+        let mut there = std::collections::BTreeMap::new();
+        for n in 0..changes {
+            let key = rng.u32(..500);
+            let bytes = key.to_le_bytes();
+            if rng.u8(..) < 120 {
+                assert_eq!(object.remove(1, &bytes), there.remove(&key).is_some(), "change {n}");
+            } else {
+                assert!(object.put(1, &bytes, &u64::from(key * 3).to_le_bytes()), "change {n}: no room");
+                there.insert(key, ());
+            }
+            // Entries of flows are counted by packets only; others come and go among them.
+            let guest = (1000 + n % 900).to_le_bytes();
+            match n / 900 % 2 {
+                0 => assert!(object.put(0, &guest, &[0; 16]), "change {n}: no room"),
+                _ => assert!(object.remove(0, &guest), "change {n}: the entry has gone"),
+            }
+            if n % 16 == 0 {
+                let v = object.get(0, &(n / 16 % 480).to_le_bytes()).unwrap_or_default();
+                assert!(v.is_empty() || word(&v, 0) * 3 == word(&v, 1), "torn");
+                assert_eq!(object.get(1, &bytes).is_some(), there.contains_key(&key), "change {n}");
+            }
+        }
+        assert_eq!(object.entries(1), there.len() as u64);
+        done.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+    at_once(vec![packets, outside]);
+    let count = |n: u32| object.get(0, &n.to_le_bytes()).map_or(0, |v| word(&v, 0));
+    assert_eq!((0..480).map(count).sum::<u64>(), sent.into_inner());
+    assert_eq!((object.counter(0), object.faults(12)), (0, 0));
+}
+
 /// With one receiving queue packets take no locks, but while the process changes a table.
 #[test]
 fn one_queue() {

@@ -1,7 +1,8 @@
 //! Arrays, sketches, prefixes and wildcard tables in maps of the kernel.
 //!
 //! - An array's entry has a lock of its own. It is read without it, as exact tables are.
-//! - A sketch is an array of words, which processors change by atomic operations.
+//! - A sketch is an array of words, which processors change by atomic operations. A register of a
+//!   HyperLogLog is a word with a bit for each rank that it has had: so no change is lost.
 //! - Prefixes lie in the kernel's own trie. The process changes it, an entry as a whole.
 //! - A ring is the kernel's own (`BPF_MAP_TYPE_RINGBUF`). The process takes its values.
 //! - A wildcard table has a list of masks, and one hash table for the entries of all of them. The
@@ -16,6 +17,9 @@ use wireloom_ir::*;
 
 /// Masks of a wildcard table, at most.
 pub const MASKS: u32 = 1024;
+
+/// `BPF_F_MMAPABLE`: the process shares a map's memory.
+const MMAPABLE: u32 = 1024;
 
 /// Words of a sketch's map, and counters of a row or bits.
 fn sketch(t: &Table) -> (u64, u64) {
@@ -99,7 +103,10 @@ impl Gen<'_> {
                     x.ring
                 ));
             }
-            TableKind::Exact | TableKind::HyperLogLog => {}
+            TableKind::HyperLogLog => {
+                self.helpers.push_str(&map("BPF_MAP_TYPE_ARRAY", "uint32_t", "uint64_t", HLL_REGISTERS, MMAPABLE, n))
+            }
+            TableKind::Exact => {}
         }
     }
 }
@@ -241,6 +248,16 @@ impl<'m> BodyGen<'_, 'm> {
             }
             _ => {}
         }
+    }
+
+    /// Keys are hashed as `hash` does, so that estimates are equal everywhere.
+    pub(super) fn xdp_estimate(&mut self, x: &XdpTable, s: &'m StmtKind) {
+        let StmtKind::TablePut { key, .. } = s else { return };
+        let number = self.g.m.types.iter().position(|t| *t == Ty::UInt(64)).map_or(TyId(0), |n| TyId(n as u32));
+        let text = self.expr(&Expr::new(number, ExprKind::Builtin(Builtin::Hash, vec![key.clone()])));
+        line!(self, "{{ const uint64_t h_ = {text};");
+        self.check(key.may_fault());
+        line!(self, "wl_estimate_add(&{}, h_); }}", x.map);
     }
 
     /// A lookup among prefixes.

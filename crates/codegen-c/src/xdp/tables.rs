@@ -22,15 +22,24 @@ pub const REMOVE: u64 = 3;
 /// Frees what has expired in a line.
 pub const SWEEP: u64 = 4;
 
-/// Bytes of a line before its slots: the lock, and which entries lie in other lines.
-pub const HEAD: usize = 8;
-/// Slots of a line, at least.
+/// Bytes of a line before its slots: the lock, the number of entries in other lines, and the marks
+/// of the slots. With a fourth slot there is room for more marks.
+pub fn head(slots: usize) -> usize {
+    if slots > SLOTS {
+        16
+    } else {
+        8
+    }
+}
+/// Slots of a line: at least, and at most.
 const SLOTS: usize = 3;
+const SLOTS_AT_MOST: usize = 4;
 
 /// Bytes of a line with slots of so many bytes, and its slots: as few cache lines as will do.
 fn line_of(slot: usize) -> (usize, usize) {
-    let bytes = (HEAD + SLOTS * slot).next_multiple_of(64);
-    (bytes, (bytes - HEAD) / slot)
+    let bytes = (head(SLOTS) + SLOTS * slot).next_multiple_of(64);
+    let more = ((bytes - head(SLOTS_AT_MOST)) / slot).min(SLOTS_AT_MOST);
+    (bytes, more.max(SLOTS))
 }
 
 /// Lines of a table: so many that few entries lie in other lines than their own, even if the table
@@ -48,7 +57,7 @@ impl<'m> Gen<'m> {
     pub(super) fn xdp_of(&self, id: TableId) -> XdpTable {
         let t = &self.m.tables[id.index()];
         let name: String = names::ident(&t.name).chars().take(9).collect();
-        let kept = matches!(t.kind, TableKind::Lpm | TableKind::Wildcard | TableKind::Ring);
+        let kept = matches!(t.kind, TableKind::Lpm | TableKind::Wildcard | TableKind::Ring | TableKind::HyperLogLog);
         let words = |ty| canonical_size(self.m, ty).div_ceil(8);
         let (line, slots) = line_of(8 * (1 + words(t.key) + words(t.value)));
         XdpTable {
@@ -99,11 +108,12 @@ impl<'m> Gen<'m> {
             "/* Table {title}: a slot, with the time of its last use (0: free), and a line. */\n\
              struct {0}_key {{ uint64_t w[{1}]; }};\n\
              struct {0}_slot {{ uint64_t used, key[{1}], value[{2}]; }};\n\
-             struct {0}_line {{ uint32_t lock; uint16_t away, guests; struct {0}_slot slot[{3}]; }} __attribute__((aligned(64)));\n",
+             struct {0}_line {{ uint32_t lock; {4} struct {0}_slot slot[{3}]; }} __attribute__((aligned(64)));\n",
             x.map,
             x.key_words(),
             x.value_words(),
             x.slots,
+            if x.slots > SLOTS { "uint8_t away, pad[3], mark[4], more[4];" } else { "uint8_t away, mark[3];" },
         ));
         self.helpers.push_str(&self.xdp_words("key", &x.map, t.key));
         self.helpers.push_str(&self.xdp_words("value", &x.map, t.value));
@@ -309,7 +319,7 @@ impl<'m> BodyGen<'_, 'm> {
         }
         line!(
             self,
-            "{{ struct {map}_key k_ = {{0}};\npack_{codec}(x, (uint64_t *)&k_, {text});\nWL_FORGET(k_.w, {words});"
+            "{{ struct {map}_key k_ = {{0}};\npack_{codec}(x, (uint64_t *)&k_, {text});\nWL_FORGET_FAR(WL_FORGET(k_.w, {words}));"
         );
         self.check(key.may_fault());
     }
@@ -335,7 +345,8 @@ impl<'m> BodyGen<'_, 'm> {
             TableKind::Lpm => self.xdp_prefix(&x, s),
             TableKind::Wildcard => self.xdp_wildcard(&x, s),
             TableKind::Ring => self.xdp_ring(&x, s),
-            TableKind::Bloom | TableKind::CountMin | TableKind::HyperLogLog => self.xdp_sketch(&x, s),
+            TableKind::Bloom | TableKind::CountMin => self.xdp_sketch(&x, s),
+            TableKind::HyperLogLog => self.xdp_estimate(&x, s),
         }
     }
 
@@ -350,7 +361,7 @@ impl<'m> BodyGen<'_, 'm> {
             TableStmt::Get { key, dst, .. } => {
                 self.xdp_key(t, key);
                 let dst = self.name(*dst);
-                line!(self, "uint64_t v_[{}];\nconst int f_ = {map}_get(x, &k_, v_);", words.max(1));
+                line!(self, "uint64_t v_[{}] = {{0}};\nconst int f_ = {map}_get(x, &k_, v_);", words.max(1));
                 self.xdp_lockless("f_ == 3");
                 line!(
                     self,
@@ -381,7 +392,7 @@ impl<'m> BodyGen<'_, 'm> {
                 line!(self, "bool far_ = false;\nstruct {map}_slot *s_ = {map}_find(x, &k_, &{at}, &far_);");
                 line!(self, "if (s_) {name} = unpack_{value}(s_->value, 0); else {name} = {zero};");
                 if let Some(text) = self.forget(*entry) {
-                    line!(self, "{text}")
+                    line!(self, "WL_FORGET_FAR({text});")
                 }
                 self.locked.push(at.clone());
                 self.block(body);

@@ -197,6 +197,16 @@ static void answer(void *self, wl_core *core, uint32_t proto, const wl_msg *rep)
     }
 }
 
+static uint64_t context(void *self, wl_core *core, wl_conn *conn, uint32_t proto, uint32_t down) {
+    (void)self;
+    wl_fx fx = {.core = core, .tmp = ((app_state *)core->state)->scratch, .tmp_max = sizeof(((app_state *)core->state)->scratch)}, *x = &fx;
+    (void)x;
+    x->conn = conn;
+    switch (proto << 1 | down) {
+    default: return 0;
+    }
+}
+
 static void init_core(void *self, wl_core *core) {
     (void)self;
     wl_fx fx = {.core = core, .tmp = ((app_state *)core->state)->scratch, .tmp_max = sizeof(((app_state *)core->state)->scratch)}, *x = &fx;
@@ -214,7 +224,7 @@ static const wl_unit unit_table[] = {
 static const wl_program program = {
     .abi = WL_ABI, .units = 1, .handlers = 1, .frame_size = 0,
     .state_size = sizeof(app_state), .shared_size = 0, .session_size = 0,
-    .unit = unit_table, .init_shared = init_shared, .init_core = init_core, .run = run, .fault_reply = fault_reply, .interim = interim, .note = note, .answer = answer,
+    .unit = unit_table, .init_shared = init_shared, .init_core = init_core, .run = run, .fault_reply = fault_reply, .interim = interim, .note = note, .answer = answer, .context = context,
 };
 
 __attribute__((visibility("default"))) const wl_program *wireloom_program(void) { return &program; }

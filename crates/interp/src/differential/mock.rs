@@ -34,11 +34,11 @@ pub enum HandlerAct {
         bytes: Vec<u8>,
     },
     Open {
-        channel: u32,
+        upstream: u32,
         index: u32,
     },
     Shut {
-        channel: u32,
+        upstream: u32,
     },
     Close,
     Log {
@@ -470,11 +470,11 @@ unsafe extern "C" fn tell(t: *mut wl_task, to: u32, head: wl_bytes, tail: u32) -
     }
 }
 
-unsafe extern "C" fn open(t: *mut wl_task, channel: u32, index: u32) -> u32 {
+unsafe extern "C" fn open(t: *mut wl_task, upstream: u32, index: u32) -> u32 {
     // SAFETY: as for call.
     unsafe {
         let n = notes((*t).core);
-        n.acts.push(HandlerAct::Open { channel, index });
+        n.acts.push(HandlerAct::Open { upstream, index });
         if index % 3 == 2 {
             WL_F_REFUSED
         } else {
@@ -483,9 +483,9 @@ unsafe extern "C" fn open(t: *mut wl_task, channel: u32, index: u32) -> u32 {
     }
 }
 
-unsafe extern "C" fn shut(t: *mut wl_task, channel: u32) {
+unsafe extern "C" fn shut(t: *mut wl_task, upstream: u32) {
     // SAFETY: as for call.
-    unsafe { notes((*t).core).acts.push(HandlerAct::Shut { channel }) }
+    unsafe { notes((*t).core).acts.push(HandlerAct::Shut { upstream }) }
 }
 
 unsafe extern "C" fn keep(t: *mut wl_task, bytes: wl_bytes) -> c_int {

@@ -193,16 +193,16 @@ pub fn effect(env: &Env, s: &StmtKind, locals: &mut [Value]) -> Res<()> {
                 unsafe { f(a.task) }
             }
         }
-        StmtKind::OpenChannel { channel, index, place } => {
+        StmtKind::OpenUpstream { upstream, index, place } => {
             let index = here.int(index)? as u32;
             // SAFETY: as for reply.
-            let kind = unsafe { (*a.core().host).open }.map_or(0, |f| unsafe { f(a.task, channel.0, index) });
+            let kind = unsafe { (*a.core().host).open }.map_or(0, |f| unsafe { f(a.task, upstream.0, index) });
             lost(kind, *place)?
         }
-        StmtKind::CloseChannel(channel) => {
+        StmtKind::CloseUpstream(upstream) => {
             // SAFETY: as for reply.
             if let Some(f) = unsafe { (*a.core().host).shut } {
-                unsafe { f(a.task, channel.0) }
+                unsafe { f(a.task, upstream.0) }
             }
         }
         // SAFETY: the core that runs this activation.

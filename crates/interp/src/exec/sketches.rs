@@ -95,12 +95,19 @@ pub fn effect(env: &Env, a: &Activation, s: &StmtKind, locals: &mut [Value]) -> 
             crate::value::canonical(m, key.ty, &here.eval(key)?, false, &mut form);
             let hash = builtin::hash(&form);
             let mut t = a.table(*table)?;
-            t.registers.resize(HLL_REGISTERS as usize, 0);
-            let r = &mut t.registers[(hash >> 52) as usize];
-            *r = rank(hash).max(*r);
+            if !t.outside.as_ref().is_some_and(|o| o.table.note(hash)) {
+                t.registers.resize(HLL_REGISTERS as usize, 0);
+                let r = &mut t.registers[(hash >> 52) as usize];
+                *r = rank(hash).max(*r);
+            }
         }
         StmtKind::TableLen { table, dst } if kind(table) == TableKind::HyperLogLog => {
-            locals[dst.index()] = Value::Int(estimate(&a.table(*table)?.registers).into());
+            let t = a.table(*table)?;
+            let registers = match &t.outside {
+                Some(o) => (0..HLL_REGISTERS).map(|n| o.table.register(n).unwrap_or(0)).collect(),
+                None => t.registers.clone(),
+            };
+            locals[dst.index()] = Value::Int(estimate(&registers).into());
         }
         StmtKind::TablePut { table, key, value, place }
             if matches!(kind(table), TableKind::Array | TableKind::Bloom | TableKind::CountMin) =>

@@ -26,6 +26,10 @@ pub trait OutsideTable: Send + Sync {
     fn entries(&self) -> u64;
     /// The first entry from a place on: the place behind it, key and value.
     fn next(&self, place: u64) -> Option<(u64, Vec<u8>, Vec<u8>)>;
+    /// Of a HyperLogLog: adds a key's hash. False: it is none.
+    fn note(&self, hash: u64) -> bool;
+    /// Of a HyperLogLog: the value of a register.
+    fn register(&self, place: u64) -> Option<u8>;
     /// Of a table whose entries have masks, which the program keeps, too: a key and a mask stand
     /// for this from now on. False: there is no room.
     fn stand_for(&self, pattern: Pattern, entry: Option<Ranked>) -> bool;

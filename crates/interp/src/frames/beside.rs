@@ -17,6 +17,8 @@ pub struct Beside<'a> {
     pub faults: BTreeMap<(u16, u32), u64>,
     /// Lines that it has logged.
     pub logs: u64,
+    /// The lines of the last frame.
+    pub lines: Vec<Vec<u8>>,
 }
 
 impl<'a> Beside<'a> {
@@ -37,7 +39,7 @@ impl<'a> Beside<'a> {
                 r.run(n as u32)
             }
         }
-        Ok(Beside { module, reference, device, faults: BTreeMap::new(), logs: 0 })
+        Ok(Beside { module, reference, device, faults: BTreeMap::new(), logs: 0, lines: Vec::new() })
     }
 
     /// The frames that the reference sends: port, instance, bytes.
@@ -47,11 +49,15 @@ impl<'a> Beside<'a> {
         }
         self.reference.frame(f)?;
         let mut sent = Vec::new();
+        self.lines.clear();
         for did in self.reference.host.did.drain(..) {
             match did {
                 Did::Sent { port, instance, bytes } => sent.push((port, instance, bytes)),
                 Did::Fault { kind, place } => *self.faults.entry((kind, place)).or_default() += 1,
-                Did::Log { .. } => self.logs += 1,
+                Did::Log { text, .. } => {
+                    self.logs += 1;
+                    self.lines.push(text)
+                }
             }
         }
         Ok(sent)

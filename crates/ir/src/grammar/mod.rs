@@ -161,7 +161,7 @@ fn needed_whole(m: &Module, unit: UnitId) -> bool {
                         .any(|b| body_needs_tail(m, rule, unit, b, LocalId(0)))))
     });
     let handlers = m.handlers.iter().any(|h| match h.on {
-        On::Message { .. } | On::Channel(_) => {
+        On::Message { .. } | On::Upstream(_) => {
             m.message_of(h.on).is_some_and(|(_, u)| u == unit) && body_needs_tail(m, rule, unit, &h.body, LocalId(0))
         }
         On::Frame { .. }
@@ -169,8 +169,8 @@ fn needed_whole(m: &Module, unit: UnitId) -> bool {
         | On::Greeting(_)
         | On::Probe(_)
         | On::Closed(_)
-        | On::ChannelOpened(_)
-        | On::ChannelClosed(_)
+        | On::UpstreamOpened(_)
+        | On::UpstreamClosed(_)
         | On::Fault
         | On::Start
         | On::End

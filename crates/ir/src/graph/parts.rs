@@ -88,13 +88,13 @@ impl Maker<'_> {
     fn is_read(&self, port: usize) -> bool {
         let of = |on: &On| match on {
             On::Message { port, .. } | On::Frame { port, .. } => Some(port.index()),
-            On::Channel(c) => self.m.channels.get(c.index()).map(|c| c.port.index()),
+            On::Upstream(c) => self.m.upstreams.get(c.index()).map(|c| c.port.index()),
             On::Opened(_)
             | On::Greeting(_)
             | On::Probe(_)
             | On::Closed(_)
-            | On::ChannelOpened(_)
-            | On::ChannelClosed(_)
+            | On::UpstreamOpened(_)
+            | On::UpstreamClosed(_)
             | On::Fault
             | On::Start
             | On::End
@@ -238,9 +238,9 @@ impl Maker<'_> {
             | On::Greeting(_)
             | On::Probe(_)
             | On::Closed(_)
-            | On::Channel(_)
-            | On::ChannelOpened(_)
-            | On::ChannelClosed(_) => Look::Handler,
+            | On::Upstream(_)
+            | On::UpstreamOpened(_)
+            | On::UpstreamClosed(_) => Look::Handler,
         };
         let protocol = explain::handler_protocol(m, h).map(|p| line(format!("as {p}")));
         let steps = line(format!("at most {} steps", explain::count(h.steps)));
@@ -255,8 +255,8 @@ impl Maker<'_> {
                 walk::stmts(&h.body.block, &mut |s| replies |= matches!(s.kind, StmtKind::Reply { .. }));
                 self.edge(from, this, if replies { EdgeKind::Exchange } else { EdgeKind::Message })
             }
-            On::Channel(c) | On::ChannelOpened(c) | On::ChannelClosed(c) => {
-                let from = self.source(m.channels[c.index()].port);
+            On::Upstream(c) | On::UpstreamOpened(c) | On::UpstreamClosed(c) => {
+                let from = self.source(m.upstreams[c.index()].port);
                 self.edge(from, this, EdgeKind::Message)
             }
             On::Opened(port) | On::Closed(port) => {

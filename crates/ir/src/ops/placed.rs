@@ -48,7 +48,7 @@ statements! {
     New         "sending a new packet"               CPU "leave this handler to the CPU";
     Queue       "asking a queue for its packets"     CPU "leave this handler to the CPU";
     Element     "joining to an element"              CPU "send to fewer elements: they take more than 2,000 statements together";
-    Log         "`log`"                              CPU "count it, or send the packet to a queue whose handler logs";
+    Log         "`log`"                              XDP "";
     List        "adding to a list"                   CPU "leave this handler to the CPU";
     Message     "a message"                          CPU "leave this handler to the CPU";
 }
@@ -93,8 +93,8 @@ fn row(s: &StmtKind) -> Row {
         | StmtKind::Send { .. }
         | Close
         | Tell { .. }
-        | OpenChannel { .. }
-        | CloseChannel(_)
+        | OpenUpstream { .. }
+        | CloseUpstream(_)
         | Emit(_)
         | Parse { .. }
         | Render { .. }

@@ -92,8 +92,8 @@ impl KnownConditions<'_> {
             | StmtKind::Send { .. }
             | StmtKind::Close
             | StmtKind::Tell { .. }
-            | StmtKind::OpenChannel { .. }
-            | StmtKind::CloseChannel(_)
+            | StmtKind::OpenUpstream { .. }
+            | StmtKind::CloseUpstream(_)
             | StmtKind::Log(_)
             | StmtKind::Emit(_)
             | StmtKind::Parse { .. }
@@ -433,8 +433,8 @@ fn changed(s: &StmtKind, f: &mut dyn FnMut(LocalId)) {
         | StmtKind::BindPart { .. }
         | StmtKind::Outcome(_)
         | StmtKind::Close
-        | StmtKind::OpenChannel { .. }
-        | StmtKind::CloseChannel(_)
+        | StmtKind::OpenUpstream { .. }
+        | StmtKind::CloseUpstream(_)
         | StmtKind::Log(_)
         | StmtKind::Emit(_)
         | StmtKind::Parse { .. }

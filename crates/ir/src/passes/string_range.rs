@@ -44,9 +44,9 @@ pub fn run(m: &mut Module) {
             | On::Greeting(_)
             | On::Probe(_)
             | On::Closed(_)
-            | On::Channel(_)
-            | On::ChannelOpened(_)
-            | On::ChannelClosed(_)
+            | On::Upstream(_)
+            | On::UpstreamOpened(_)
+            | On::UpstreamClosed(_)
             | On::Fault
             | On::Start
             | On::End

@@ -57,9 +57,9 @@ fn bodies(m: &Module) -> Vec<(Body, usize)> {
             | On::Greeting(_)
             | On::Probe(_)
             | On::Closed(_)
-            | On::Channel(_)
-            | On::ChannelOpened(_)
-            | On::ChannelClosed(_) => 1,
+            | On::Upstream(_)
+            | On::UpstreamOpened(_)
+            | On::UpstreamClosed(_) => 1,
             On::Fault => 2,
             On::Signal(n) => m.signals.get(n as usize).map_or(0, |s| s.args.len()),
             On::Frame { .. } | On::Start | On::End | On::Every(_) | On::Test(_) | On::Check { .. } => 0,

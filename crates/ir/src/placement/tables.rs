@@ -67,7 +67,7 @@ fn has(kind: TableKind, s: &StmtKind) -> bool {
         TableKind::Bloom => matches!(s, TableGet { .. } | TablePut { .. } | TableUpdate { .. }),
         TableKind::CountMin => matches!(s, TableGet { .. } | TableUpdate { .. }),
         TableKind::Ring => matches!(s, TablePush { .. }),
-        TableKind::HyperLogLog => false,
+        TableKind::HyperLogLog => matches!(s, TablePut { .. }),
     }
 }
 
@@ -75,10 +75,6 @@ impl Search<'_> {
     pub(super) fn table(&mut self, s: &Stmt, t: TableId) {
         let t = &self.m.tables[t.index()];
         let kind = text::table_kind(t.kind);
-        if t.kind == TableKind::HyperLogLog {
-            let what = format!("table `{}` is `{kind}`, which XDP does not have", t.name);
-            return self.add("E0670", s.span, what, "leave this handler to the CPU");
-        }
         if !has(t.kind, &s.kind) && ops::statement(&s.kind).devices.contains(&ops::Device::Xdp) {
             let what = format!("XDP cannot use table `{}` in this way: it is `{kind}`", t.name);
             let hint = if t.kind == TableKind::Ring {

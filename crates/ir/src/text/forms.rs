@@ -137,8 +137,8 @@ parts! {
     StateId: |v, p, _s| reference(p.m.states.get(v.index()).map(|x| x.name.as_str()), v.0), |r| r.index().map(StateId);
     SessionId: |v, p, _s| reference(p.m.sessions.get(v.index()).map(|x| x.name.as_str()), v.0),
         |r| r.index().map(SessionId);
-    ChannelId: |v, p, _s| reference(p.m.channels.get(v.index()).map(|x| x.name.as_str()), v.0),
-        |r| r.index().map(ChannelId);
+    UpstreamId: |v, p, _s| reference(p.m.upstreams.get(v.index()).map(|x| x.name.as_str()), v.0),
+        |r| r.index().map(UpstreamId);
     CounterId: |v, p, _s| reference(p.m.counters.get(v.index()).map(|x| x.name.as_str()), v.0),
         |r| r.index().map(CounterId);
     FuncId: |v, p, _s| reference(p.m.funcs.get(v.index()).map(|x| x.name.as_str()), v.0), |r| r.index().map(FuncId);
@@ -282,8 +282,8 @@ forms! {
         [" " table " [" key "] mask " mask " priority " priority " = " value " at " place];
     "table_delete" TableDelete { table, key, mask, priority, dst } =
         [" " table " [" key "] mask " mask " priority " priority [" -> " dst]];
-    "open" OpenChannel { channel, index, place } = [" " channel " [" index "] at " place];
-    "shut" CloseChannel(channel) = [" " channel];
+    "open" OpenUpstream { upstream, index, place } = [" " upstream " [" index "] at " place];
+    "shut" CloseUpstream(upstream) = [" " upstream];
     "table_push" TablePush { table, value, dst } = [" " table " = " value " -> " dst];
     "table_pop" TablePop { table, dst } = [" " table " -> " dst];
     "group_begin" GroupBegin { port, max } = [" " port " " max];

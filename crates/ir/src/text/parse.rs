@@ -99,12 +99,12 @@ impl Parser {
                 let ty = self.ty()?;
                 self.m.sessions.push(Session { name, ty })
             }
-            "channel" => {
+            "upstream" => {
                 let name = self.str()?;
                 self.word("to")?;
                 let port = PortId(self.index()?);
                 let span = self.span()?;
-                self.m.channels.push(Channel { name, port, span })
+                self.m.upstreams.push(Upstream { name, port, span })
             }
             "packet" => {
                 let name = self.str()?;
@@ -268,7 +268,7 @@ impl Parser {
     pub fn peer(&mut self) -> Res<Peer> {
         match self.any_word()?.as_str() {
             "client" => Ok(Peer::Client),
-            "channel" => self.index().map(|c| Peer::Channel(ChannelId(c))),
+            "upstream" => self.index().map(|c| Peer::Upstream(UpstreamId(c))),
             w => self.error(format!("unknown member of a conversation `{w}`")),
         }
     }
@@ -295,9 +295,9 @@ impl Parser {
             "greeting" => On::Greeting(PortId(self.index()?)),
             "probe" => On::Probe(PortId(self.index()?)),
             "closed" => On::Closed(PortId(self.index()?)),
-            "channel" => On::Channel(ChannelId(self.index()?)),
-            "channel_opened" => On::ChannelOpened(ChannelId(self.index()?)),
-            "channel_closed" => On::ChannelClosed(ChannelId(self.index()?)),
+            "upstream" => On::Upstream(UpstreamId(self.index()?)),
+            "upstream_opened" => On::UpstreamOpened(UpstreamId(self.index()?)),
+            "upstream_closed" => On::UpstreamClosed(UpstreamId(self.index()?)),
             "fault" => On::Fault,
             "start" => On::Start,
             "end" => On::End,

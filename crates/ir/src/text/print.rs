@@ -271,8 +271,8 @@ impl Printer<'_> {
         for s in &m.sessions {
             self.line(&format!("session {}: {}", string(&s.name), self.ty(s.ty)))
         }
-        for c in &m.channels {
-            self.line(&format!("channel {} to {}{}", string(&c.name), self.port_ref(c.port), span(&c.span)))
+        for c in &m.upstreams {
+            self.line(&format!("upstream {} to {}{}", string(&c.name), self.port_ref(c.port), span(&c.span)))
         }
         for f in &m.packet {
             let required = if f.required { " required" } else { "" };
@@ -426,9 +426,9 @@ impl Printer<'_> {
             On::Greeting(p) => format!("greeting {}", self.port_ref(*p)),
             On::Probe(p) => format!("probe {}", self.port_ref(*p)),
             On::Closed(p) => format!("closed {}", self.port_ref(*p)),
-            On::Channel(c) => format!("channel {}", self.channel_ref(*c)),
-            On::ChannelOpened(c) => format!("channel_opened {}", self.channel_ref(*c)),
-            On::ChannelClosed(c) => format!("channel_closed {}", self.channel_ref(*c)),
+            On::Upstream(c) => format!("upstream {}", self.upstream_ref(*c)),
+            On::UpstreamOpened(c) => format!("upstream_opened {}", self.upstream_ref(*c)),
+            On::UpstreamClosed(c) => format!("upstream_closed {}", self.upstream_ref(*c)),
             On::Fault => "fault".into(),
             On::Start => "start".into(),
             On::End => "end".into(),
@@ -439,14 +439,14 @@ impl Printer<'_> {
         }
     }
 
-    fn channel_ref(&self, c: ChannelId) -> String {
-        reference(self.m.channels.get(c.index()).map(|c| c.name.as_str()), c.0)
+    fn upstream_ref(&self, c: UpstreamId) -> String {
+        reference(self.m.upstreams.get(c.index()).map(|c| c.name.as_str()), c.0)
     }
 
     pub fn peer(&self, peer: Peer) -> String {
         match peer {
             Peer::Client => "client".into(),
-            Peer::Channel(c) => format!("channel {}", self.channel_ref(c)),
+            Peer::Upstream(c) => format!("upstream {}", self.upstream_ref(c)),
         }
     }
 

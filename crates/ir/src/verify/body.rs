@@ -545,14 +545,14 @@ impl<'a> Flow<'a, '_, '_> {
                 }
                 self.c.fault(path, FaultKind::LOST, *place);
             }
-            StmtKind::OpenChannel { channel, index, place } => {
+            StmtKind::OpenUpstream { upstream, index, place } => {
                 self.c.need(self.c.is_uint(index.ty), path, "an instance is not an unsigned integer");
-                let known = self.code.conn && channel.index() < self.c.m.channels.len();
+                let known = self.code.conn && upstream.index() < self.c.m.upstreams.len();
                 self.c.need(known, path, "there is no conversation here");
                 self.c.fault(path, FaultKind::REFUSED, *place);
             }
-            StmtKind::CloseChannel(channel) => {
-                let known = self.code.conn && channel.index() < self.c.m.channels.len();
+            StmtKind::CloseUpstream(upstream) => {
+                let known = self.code.conn && upstream.index() < self.c.m.upstreams.len();
                 self.c.need(known, path, "there is no conversation here");
             }
             StmtKind::Close => {
@@ -615,8 +615,8 @@ impl<'a> Flow<'a, '_, '_> {
                             | StmtKind::SetSession(..)
                             | StmtKind::Count(..)
                             | StmtKind::Close
-                            | StmtKind::OpenChannel { .. }
-                            | StmtKind::CloseChannel(_)
+                            | StmtKind::OpenUpstream { .. }
+                            | StmtKind::CloseUpstream(_)
                             | StmtKind::Queue { .. }
                             | StmtKind::Frame { .. }
                             | StmtKind::SendFrame { .. }
@@ -625,7 +625,7 @@ impl<'a> Flow<'a, '_, '_> {
                 self.c.need(!touches, path, "a function may not do this");
             }
             BodyKind::OnFault => {
-                let sends = matches!(s, StmtKind::Send { .. } | StmtKind::Tell { .. } | StmtKind::OpenChannel { .. });
+                let sends = matches!(s, StmtKind::Send { .. } | StmtKind::Tell { .. } | StmtKind::OpenUpstream { .. });
                 self.c.need(!suspends && !sends, path, "`on fault` may not do this")
             }
             BodyKind::Event => self.c.need(!matches!(s, StmtKind::Reply { .. }), path, "an answer where none is due"),

@@ -170,12 +170,12 @@ impl Checker<'_> {
             self.need(fits, &path, "the state of packets has no fields of this type");
             self.into(&path, &f.init, f.ty, ExprPlace::scope(Scope::NONE))
         }
-        self.need(m.channels.len() <= CHANNELS_MAX, "channels", "too many channels");
-        for (n, c) in m.channels.iter().enumerate() {
+        self.need(m.upstreams.len() <= UPSTREAMS_MAX, "upstreams", "too many upstreams");
+        for (n, c) in m.upstreams.iter().enumerate() {
             let connects = m.ports.get(c.port.index()).is_some_and(|p| matches!(p.kind, PortKind::Connect(_)));
-            let protocol = m.channel_protocol(ChannelId(n as u32)).and_then(|p| m.protocols.get(p.index()));
+            let protocol = m.upstream_protocol(UpstreamId(n as u32)).and_then(|p| m.protocols.get(p.index()));
             let session = protocol.is_some_and(|p| p.sharing == desc::Sharing::Session && p.response.is_some());
-            self.need(connects && session, &format!("channel {}", c.name), "its port connects to no conversation");
+            self.need(connects && session, &format!("upstream {}", c.name), "its port connects to no conversation");
         }
         for s in &m.sessions {
             self.need(
@@ -304,15 +304,15 @@ impl Checker<'_> {
                     self.need(p.index() < m.ports.len(), &path, "its port does not exist");
                     vec![Ty::UInt(32)]
                 }
-                On::Channel(_) => {
+                On::Upstream(_) => {
                     let Some((_, unit)) = m.message_of(h.on) else {
-                        self.error(&path, "its channel does not exist");
+                        self.error(&path, "its upstream does not exist");
                         continue;
                     };
                     vec![Ty::Msg(unit)]
                 }
-                On::ChannelOpened(c) | On::ChannelClosed(c) => {
-                    self.need(c.index() < m.channels.len(), &path, "its channel does not exist");
+                On::UpstreamOpened(c) | On::UpstreamClosed(c) => {
+                    self.need(c.index() < m.upstreams.len(), &path, "its upstream does not exist");
                     vec![Ty::UInt(32)]
                 }
                 On::Fault => vec![Ty::UInt(16), Ty::UInt(32)],
@@ -343,7 +343,7 @@ impl Checker<'_> {
             self.need(ok, &path, "its first locals are not what the event gives");
             let (reply, conn) = match h.on {
                 On::Message { protocol, .. } => (m.protocols[protocol.index()].response, true),
-                On::Channel(_) | On::ChannelOpened(_) | On::ChannelClosed(_) => (None, true),
+                On::Upstream(_) | On::UpstreamOpened(_) | On::UpstreamClosed(_) => (None, true),
                 On::Greeting(p) | On::Probe(p) => (
                     m.ports
                         .get(p.index())

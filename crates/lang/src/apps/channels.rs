@@ -1,9 +1,9 @@
-//! Channels: several logical queues in one queue of packets, `queue q { depth 64, channels [get, set] }`.
+//! Channels: several logical queues in one queue of packets.
 //!
-//! `p -> q.get` sends, `on q.get(p)` and the wiring `q.get -> …` receive. The channels share the
-//! queue's instances, so the packets of all of them keep their order. The channel is a field of
-//! the packet's state, of one byte. The handlers of a queue's channels are one handler of the
-//! queue, which asks for the field.
+//! `queue q { depth 64, channels [get, set] }` declares two. `p -> q.get` sends. `on q.get(p)`
+//! and the wiring `q.get -> …` receive. The channels share the queue's instances, so the packets of
+//! all of them keep their order. The channel is a field of the packet's state, of one byte. The
+//! handlers of a queue's channels are one handler of the queue, which asks for the field.
 
 use super::scope::AppName;
 use crate::body::Lower;

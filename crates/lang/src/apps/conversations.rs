@@ -1,4 +1,4 @@
-//! Conversations of an app: the channels that its sessions keep, and their handlers.
+//! Conversations of an app: the upstreams that its sessions keep, and their handlers.
 
 use super::handlers::{at, plain, run};
 use super::scope::AppName;
@@ -26,15 +26,15 @@ impl Compiler<'_> {
     }
 
     /// `session up: connection of db`
-    pub fn declare_channel(&mut self, name: &Ident, port: &Ident) {
-        let what = match self.channel(name, port) {
-            Ok(c) => AppName::Channel(c),
+    pub fn declare_upstream(&mut self, name: &Ident, port: &Ident) {
+        let what = match self.upstream(name, port) {
+            Ok(c) => AppName::Upstream(c),
             Err(Reported) => AppName::Failed,
         };
         self.add(name, what);
     }
 
-    fn channel(&mut self, name: &Ident, port: &Ident) -> R<ir::ChannelId> {
+    fn upstream(&mut self, name: &Ident, port: &Ident) -> R<ir::UpstreamId> {
         let p = self.port_named(0, port)?;
         let of = self.m.ports[p.index()].clone();
         let session = of.protocols.first().is_some_and(|q| self.is_session(*q));
@@ -53,13 +53,13 @@ impl Compiler<'_> {
                 .hint("a listening port speaks a protocol with `sharing session`");
             return Err(self.report(d));
         }
-        if self.m.channels.len() >= ir::CHANNELS_MAX {
-            let text = format!("an app keeps at most {} connections for each client", ir::CHANNELS_MAX);
+        if self.m.upstreams.len() >= ir::UPSTREAMS_MAX {
+            let text = format!("an app keeps at most {} connections for each client", ir::UPSTREAMS_MAX);
             return Err(self.error("E0697", name.span, text));
         }
         let span = self.span(name.span);
-        self.m.channels.push(ir::Channel { name: name.name.clone(), span, port: p });
-        Ok(ir::ChannelId(self.m.channels.len() as u32 - 1))
+        self.m.upstreams.push(ir::Upstream { name: name.name.clone(), span, port: p });
+        Ok(ir::UpstreamId(self.m.upstreams.len() as u32 - 1))
     }
 
     /// A listening port of conversations has one protocol, and there is one such port.
@@ -78,7 +78,8 @@ impl Compiler<'_> {
             .report(Diagnostic::error("E0697", listens.name.span, told).hint("write another app for the other one")))
     }
 
-    /// `pg.up` and `pg.down` name the messages of a conversation: the protocol without the direction.
+    /// `pg.up` and `pg.down` name the messages of a conversation. Gives the protocol without the
+    /// direction.
     pub fn direction(&mut self, named: Option<&Path>, down: bool) -> R<Option<Path>> {
         let Some(path) = named else { return Ok(None) };
         let Some((last, rest)) = path.parts.split_last().filter(|(_, rest)| !rest.is_empty()) else {
@@ -98,18 +99,18 @@ impl Compiler<'_> {
     }
 
     /// `on up(m) { … }`
-    pub fn channel_handler(&mut self, module: ModId, app: &str, h: &ast::Handler, span: Span) -> R<()> {
+    pub fn upstream_handler(&mut self, module: ModId, app: &str, h: &ast::Handler, span: Span) -> R<()> {
         let ast::On::Message { port: name, param, index, protocol: named } = &h.on else { return Err(Reported) };
-        let Some(AppName::Channel(channel)) = self.app.get(&name.name).cloned() else { return Err(Reported) };
+        let Some(AppName::Upstream(upstream)) = self.app.get(&name.name).cloned() else { return Err(Reported) };
         if let Some(i) = index {
             return Err(self.no_array(&name.name, "connection", i.span));
         }
-        let protocol = self.m.channel_protocol(channel).ok_or(Reported)?;
+        let protocol = self.m.upstream_protocol(upstream).ok_or(Reported)?;
         if let Some(path) = self.direction(named.as_ref(), true)? {
-            let port = self.m.channels[channel.index()].port;
+            let port = self.m.upstreams[upstream.index()].port;
             self.handler_protocol(module, port, name, Some(&path))?;
         }
-        let on = ir::On::Channel(channel);
+        let on = ir::On::Upstream(upstream);
         self.first_of(on, name)?;
         let unit = self.protocols[protocol.index()].response.ok_or(Reported)?;
         let mut l = plain(self, module, format!("app {app}: on {}", name.name));
@@ -123,12 +124,12 @@ impl Compiler<'_> {
     }
 
     /// `on up.opened`, `on up.closed`
-    pub fn channel_event(&mut self, module: ModId, app: &str, h: &ast::Handler, span: Span) -> R<()> {
+    pub fn upstream_event(&mut self, module: ModId, app: &str, h: &ast::Handler, span: Span) -> R<()> {
         let ast::On::Event { port: name, event, param } = &h.on else { return Err(Reported) };
-        let Some(AppName::Channel(channel)) = self.app.get(&name.name).cloned() else { return Err(Reported) };
+        let Some(AppName::Upstream(upstream)) = self.app.get(&name.name).cloned() else { return Err(Reported) };
         let on = match event.name.as_str() {
-            "opened" => ir::On::ChannelOpened(channel),
-            "closed" => ir::On::ChannelClosed(channel),
+            "opened" => ir::On::UpstreamOpened(upstream),
+            "closed" => ir::On::UpstreamClosed(upstream),
             other => {
                 let hint = crate::names::suggest(other, ["closed", "opened"].into_iter());
                 let d = Diagnostic::error("E0201", event.span, format!("a connection has no event `{other}`"))
@@ -154,20 +155,20 @@ impl Compiler<'_> {
         Err(self.report(d.label("the second one").also(first, "the first one")))
     }
 
-    /// What a handler of a conversation has at hand: the client, and no request.
+    /// The context of a handler of a conversation: a client, and no request.
     pub fn conversation(&self, msg: ir::LocalId) -> Option<HandlerCtx> {
         let (port, protocol) = self.conversation_port()?;
         Some(HandlerCtx { port, protocol, req: msg, one_way: true, no_reply: true, greeting: false })
     }
 
-    /// Channels whose messages nobody handles.
-    pub fn unhandled_channels(&mut self) {
-        for n in 0..self.m.channels.len() {
-            let on = ir::On::Channel(ir::ChannelId(n as u32));
+    /// Upstreams whose messages nobody handles.
+    pub fn unhandled_upstreams(&mut self) {
+        for n in 0..self.m.upstreams.len() {
+            let on = ir::On::Upstream(ir::UpstreamId(n as u32));
             if self.m.handlers.iter().any(|h| h.on == on) {
                 continue;
             }
-            let (name, span) = (self.m.channels[n].name.clone(), at(&self.m.channels[n].span));
+            let (name, span) = (self.m.upstreams[n].name.clone(), at(&self.m.upstreams[n].span));
             let d = Diagnostic::error("E0611", span, format!("no handler for messages of the connection `{name}`"))
                 .label("no handler")
                 .hint(format!("write `on {name}(m) {{ m -> client }}`"));

@@ -235,7 +235,7 @@ impl Compiler<'_> {
                 }
                 MemberKind::Port(_)
                 | MemberKind::Session { .. }
-                | MemberKind::Channel { .. }
+                | MemberKind::Upstream { .. }
                 | MemberKind::Cache(_) => {
                     return Err(self.error("E0609", m.span, "this member of an element is not compiled yet"))
                 }
@@ -315,7 +315,7 @@ impl Compiler<'_> {
                     Diagnostic::error("E0613", p.name.span, "an element has no ports of its own")
                         .hint("it has `in` and `out`; the app binds ports to the world"),
                 )),
-                MemberKind::Session { name, .. } | MemberKind::Channel { name, .. } => {
+                MemberKind::Session { name, .. } | MemberKind::Upstream { name, .. } => {
                     Err(self.error("E0702", name.span, "an element has no client connection"))
                 }
                 _ => Ok(()),

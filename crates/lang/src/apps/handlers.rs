@@ -17,12 +17,12 @@ impl Compiler<'_> {
         match &h.on {
             // It stands where its messages are popped.
             On::Message { port, .. } if matches!(self.app.get(&port.name), Some(AppName::Messages(_))) => Ok(()),
-            On::Message { port, .. } if matches!(self.app.get(&port.name), Some(AppName::Channel(_))) => {
-                self.channel_handler(module, app, h, span)
+            On::Message { port, .. } if matches!(self.app.get(&port.name), Some(AppName::Upstream(_))) => {
+                self.upstream_handler(module, app, h, span)
             }
             On::Message { .. } => self.message_handler(module, app, h, span),
-            On::Event { port, .. } if matches!(self.app.get(&port.name), Some(AppName::Channel(_))) => {
-                self.channel_event(module, app, h, span)
+            On::Event { port, .. } if matches!(self.app.get(&port.name), Some(AppName::Upstream(_))) => {
+                self.upstream_event(module, app, h, span)
             }
             On::Event { .. } => self.event_handler(module, app, h, span),
             On::Fault(name) => {
@@ -237,9 +237,9 @@ impl Compiler<'_> {
             | ir::On::Frame { .. }
             | ir::On::Opened(_)
             | ir::On::Closed(_)
-            | ir::On::Channel(_)
-            | ir::On::ChannelOpened(_)
-            | ir::On::ChannelClosed(_)
+            | ir::On::Upstream(_)
+            | ir::On::UpstreamOpened(_)
+            | ir::On::UpstreamClosed(_)
             | ir::On::Fault
             | ir::On::Start
             | ir::On::End

@@ -68,8 +68,8 @@ impl Compiler<'_> {
             let _ = self.declare(module, m, &mut fns);
         }
         for m in &app.members {
-            if let MemberKind::Channel { name, port } = &m.kind {
-                self.declare_channel(name, port);
+            if let MemberKind::Upstream { name, port } = &m.kind {
+                self.declare_upstream(name, port);
             }
         }
         self.note_segments(module, app);
@@ -103,7 +103,7 @@ impl Compiler<'_> {
         self.endless_queues();
         self.table_signals();
         self.unhandled();
-        self.unhandled_channels();
+        self.unhandled_upstreams();
         self.check_caches();
         self.place_segments();
         self.core_partition();
@@ -161,7 +161,7 @@ impl Compiler<'_> {
                 return Err(self.report(d));
             }
             // When all ports are known.
-            MemberKind::Channel { .. } => return Ok(()),
+            MemberKind::Upstream { .. } => return Ok(()),
             MemberKind::Handler(_) | MemberKind::Signal { .. } | MemberKind::Wiring(_) | MemberKind::Segment { .. } => {
                 return Ok(())
             }

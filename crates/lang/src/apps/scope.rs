@@ -19,7 +19,7 @@ pub enum AppName {
     State(ir::StateId, Ty),
     Session(ir::SessionId, Ty),
     /// A connection of a conversation.
-    Channel(ir::ChannelId),
+    Upstream(ir::UpstreamId),
     Counter(ir::CounterId),
     Table(ir::TableId),
     Const(Val),

@@ -210,8 +210,8 @@ impl Compiler<'_> {
         };
         match self.app.get(&name.name) {
             Some(AppName::Port(p)) => Ok(SimPort { port: *p, conn }),
-            Some(AppName::Channel(c)) => {
-                let port = self.m.channels[c.index()].port;
+            Some(AppName::Upstream(c)) => {
+                let port = self.m.upstreams[c.index()].port;
                 Ok(SimPort { port, conn: SimPort::OWN.saturating_add(conn) })
             }
             Some(AppName::Failed) => Err(Reported),

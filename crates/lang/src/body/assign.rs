@@ -428,7 +428,7 @@ impl Lower<'_, '_> {
                     Ok(Val::pure(ty, ir::Expr::new(t, K::Session(id))))
                 }
             },
-            AppName::Channel(_) => {
+            AppName::Upstream(_) => {
                 let text = format!("`{}` is a connection, no value", n.name);
                 Err(self.cx.report(Diagnostic::error("E0697", n.span, text).hint("messages are sent on it: `m -> up`")))
             }

@@ -1,4 +1,5 @@
-//! Conversations in handlers: messages to the client and on its channels, opening and closing them.
+//! Conversations in handlers: messages to the client and on its upstreams, which are opened and
+//! closed.
 
 use super::destination::Sink;
 use super::Lower;
@@ -12,21 +13,21 @@ use wireloom_syntax::ast::{Expr, ExprKind, Ident, Span};
 use wireloom_syntax::Diagnostic;
 
 impl Lower<'_, '_> {
-    /// The channel that an expression names.
-    pub fn channel_named(&self, e: &Expr) -> Option<ir::ChannelId> {
+    /// The upstream that an expression names.
+    pub fn upstream_named(&self, e: &Expr) -> Option<ir::UpstreamId> {
         let ExprKind::Name(n) = &*e.kind else { return None };
         match self.cx.app.get(&n.name) {
-            Some(AppName::Channel(c)) if self.in_app && self.lookup(&n.name).is_none() => Some(*c),
+            Some(AppName::Upstream(c)) if self.in_app && self.lookup(&n.name).is_none() => Some(*c),
             _ => None,
         }
     }
 
     /// The member of a conversation that a message is sent to; none if it is something else.
     pub fn member(&mut self, to: &Expr, span: Span) -> R<Option<Sink>> {
-        if let Some(channel) = self.channel_named(to) {
+        if let Some(upstream) = self.upstream_named(to) {
             self.in_conversation(to.span)?;
-            let protocol = self.cx.m.channel_protocol(channel).ok_or(Reported)?;
-            return Ok(Some(Sink::Tell { to: Peer::Channel(channel), protocol, span }));
+            let protocol = self.cx.m.upstream_protocol(upstream).ok_or(Reported)?;
+            return Ok(Some(Sink::Tell { to: Peer::Upstream(upstream), protocol, span }));
         }
         let ExprKind::Name(n) = &*to.kind else { return Ok(None) };
         let clients = self.cx.conversation_port();
@@ -63,7 +64,7 @@ impl Lower<'_, '_> {
         Ok(())
     }
 
-    /// What the conversation at hand remembers under a name: `client.mode`.
+    /// A value that the conversation at hand remembers: `client.mode`.
     pub fn remembered(&mut self, base: &Expr, name: &Ident) -> Option<(ir::SessionId, Ty)> {
         let ExprKind::Name(n) = &*base.kind else { return None };
         let port = self.cx.app.port(&n.name).filter(|_| self.in_app && self.lookup(&n.name).is_none())?;
@@ -89,23 +90,23 @@ impl Lower<'_, '_> {
     }
 
     /// `up = open db[i]`
-    pub fn open_channel(&mut self, place: &Expr, target: &Expr, span: Span) -> R<()> {
-        let Some(channel) = self.channel_named(place) else {
+    pub fn open_upstream(&mut self, place: &Expr, target: &Expr, span: Span) -> R<()> {
+        let Some(upstream) = self.upstream_named(place) else {
             let d = Diagnostic::error("E0697", place.span, "an open connection is kept in a session")
                 .hint("declare it: `session up: connection of db`");
             return Err(self.cx.report(d));
         };
         self.in_conversation(span)?;
         let (port, index) = self.target(target)?;
-        let own = self.cx.m.channels[channel.index()].port;
+        let own = self.cx.m.upstreams[upstream.index()].port;
         if port != own {
             let name = self.cx.m.ports[own.index()].name.clone();
-            let d = Diagnostic::error("E0697", target.span, "this session keeps connections of another port")
+            let d = Diagnostic::error("E0697", target.span, "the session keeps connections of another port")
                 .hint(format!("open one of `{name}`"));
             return Err(self.cx.report(d));
         }
         let place = self.place_id(span);
-        self.push(span, StmtKind::OpenChannel { channel, index, place });
+        self.push(span, StmtKind::OpenUpstream { upstream, index, place });
         Ok(())
     }
 }

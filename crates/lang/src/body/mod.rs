@@ -330,8 +330,8 @@ impl<'c, 'a> Lower<'c, 'a> {
                 | StmtKind::Reply { .. }
                 | StmtKind::Send { .. }
                 | StmtKind::Tell { .. }
-                | StmtKind::OpenChannel { .. }
-                | StmtKind::CloseChannel(_)
+                | StmtKind::OpenUpstream { .. }
+                | StmtKind::CloseUpstream(_)
                 | StmtKind::Output { .. }
                 | StmtKind::Return(_)
         );
@@ -362,7 +362,7 @@ impl<'c, 'a> Lower<'c, 'a> {
                 | TableDelete { .. }
                 | TablePush { .. }
                 | TablePop { .. } => Some("changes a table"),
-                Call { .. } | Await { .. } | Reply { .. } | Send { .. } | Tell { .. } | OpenChannel { .. } => {
+                Call { .. } | Await { .. } | Reply { .. } | Send { .. } | Tell { .. } | OpenUpstream { .. } => {
                     Some("waits, answers or sends")
                 }
                 _ => None,

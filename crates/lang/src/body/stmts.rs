@@ -93,7 +93,7 @@ impl Lower<'_, '_> {
             S::Uncached { cache, by, body } => self.uncached(cache, by.as_ref(), body, span),
             S::Answered { entry, by, body, other } => self.answered(entry, by, (body, other.as_ref()), span),
             S::Forget(cache) => self.forget_all(cache, span).map(|()| false),
-            S::Open { place, target } => self.open_channel(place, target, span).map(|()| false),
+            S::Open { place, target } => self.open_upstream(place, target, span).map(|()| false),
             S::Close(e) => {
                 self.close(e, span)?;
                 Ok(false)
@@ -462,9 +462,9 @@ impl Lower<'_, '_> {
     }
 
     fn close(&mut self, e: &Expr, span: Span) -> R<()> {
-        if let Some(channel) = self.channel_named(e) {
+        if let Some(upstream) = self.upstream_named(e) {
             self.in_conversation(e.span)?;
-            self.push(span, StmtKind::CloseChannel(channel));
+            self.push(span, StmtKind::CloseUpstream(upstream));
             return Ok(());
         }
         let p = self.port_arg(e)?;

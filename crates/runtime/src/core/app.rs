@@ -237,9 +237,11 @@ fn check(program: &Program, desc: &Desc) -> Result<(), Error> {
             | HandlerOn::Greeting { port }
             | HandlerOn::Probe { port }
             | HandlerOn::Closed { port } => port,
-            HandlerOn::Channel { channel }
-            | HandlerOn::ChannelOpened { channel }
-            | HandlerOn::ChannelClosed { channel } => desc.channels.get(channel as usize).map_or(u32::MAX, |c| c.port),
+            HandlerOn::Upstream { upstream }
+            | HandlerOn::UpstreamOpened { upstream }
+            | HandlerOn::UpstreamClosed { upstream } => {
+                desc.upstreams.get(upstream as usize).map_or(u32::MAX, |c| c.port)
+            }
             HandlerOn::Fault
             | HandlerOn::Every { .. }
             | HandlerOn::Start
@@ -316,8 +318,8 @@ pub enum Front {
 
 pub const NO_HANDLER: u32 = u32::MAX;
 
-/// A channel, made ready: the backend connection that a client's session keeps.
-pub struct ChannelHandlers {
+/// An upstream, made ready: the backend connection that a client's session keeps.
+pub struct UpstreamHandlers {
     pub port: u16,
     /// The handlers of its messages, of its opening and of its end.
     pub message: u32,
@@ -325,20 +327,20 @@ pub struct ChannelHandlers {
     pub closed: Vec<u32>,
 }
 
-fn channels(desc: &Desc) -> Vec<ChannelHandlers> {
+fn upstreams(desc: &Desc) -> Vec<UpstreamHandlers> {
     let all = |on: HandlerOn| -> Vec<u32> {
         desc.handlers.iter().enumerate().filter(|(_, h)| h.on == on).map(|(i, _)| i as u32).collect()
     };
-    let channel = |(n, c): (usize, &desc::ChannelDesc)| {
-        let channel = n as u32;
-        ChannelHandlers {
+    let upstream = |(n, c): (usize, &desc::UpstreamDesc)| {
+        let upstream = n as u32;
+        UpstreamHandlers {
             port: c.port as u16,
-            message: all(HandlerOn::Channel { channel }).first().copied().unwrap_or(NO_HANDLER),
-            opened: all(HandlerOn::ChannelOpened { channel }),
-            closed: all(HandlerOn::ChannelClosed { channel }),
+            message: all(HandlerOn::Upstream { upstream }).first().copied().unwrap_or(NO_HANDLER),
+            opened: all(HandlerOn::UpstreamOpened { upstream }),
+            closed: all(HandlerOn::UpstreamClosed { upstream }),
         }
     };
-    desc.channels.iter().enumerate().map(channel).collect()
+    desc.upstreams.iter().enumerate().map(upstream).collect()
 }
 
 pub struct Port {
@@ -375,7 +377,7 @@ pub struct AppCore {
     _wl_ports: Box<[wl_port]>,
     pub protos: Vec<Proto>,
     pub ports: Vec<Port>,
-    pub channels: Vec<ChannelHandlers>,
+    pub upstreams: Vec<UpstreamHandlers>,
     pub state: Box<[u64]>,
     pub out: Vec<u8>,
     /// Of each handler, the least bytes of a request for which it may pause.
@@ -476,7 +478,7 @@ impl AppCore {
             round_ran: false,
             pauses: app.desc.handlers.iter().map(|h| h.pauses.filter(|_| t.tmp_size > 0)).collect(),
             alone: alone(&app.desc.handlers, t.tmp_size > 0),
-            channels: channels(&app.desc),
+            upstreams: upstreams(&app.desc),
             ports,
             state,
             out,

@@ -36,7 +36,7 @@ impl Core {
             (c.local, c.peer) = (local.into(), peer.into());
         }
         if member != 0 {
-            return self.channel_connected(id);
+            return self.upstream_connected(id);
         }
         if !self.greet(id) {
             return;
@@ -79,7 +79,7 @@ impl Core {
             return;
         }
         if self.conns[id].member != 0 {
-            return self.channel_lost(id, if ours { WL_F_OVERLOAD } else { WL_F_REFUSED });
+            return self.upstream_lost(id, if ours { WL_F_OVERLOAD } else { WL_F_REFUSED });
         }
         if ours {
             return self.fail_backend(id, WL_F_OVERLOAD, WL_F_OVERLOAD);
@@ -96,7 +96,7 @@ impl Core {
         let proto = self.apps[c.app as usize].protos[c.proto as usize];
         let Some(unit) = proto.response else { return Some(rest.n) };
         if c.member != 0 {
-            return self.channel_input(id, unit, rest);
+            return self.upstream_input(id, unit, rest);
         }
         if c.greets > 0 {
             return self.greeted(id, unit, rest);
@@ -435,7 +435,7 @@ impl Core {
     /// A backend connection has ended.
     pub(super) fn backend_lost(&mut self, id: Id) {
         if self.conns[id].member != 0 {
-            return self.channel_ended(id);
+            return self.upstream_ended(id);
         }
         let at = self.target_of(id);
         let c = &self.conns[id];

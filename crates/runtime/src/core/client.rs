@@ -1,10 +1,9 @@
 //! Client connections: accepting, requests to tasks, replies in order.
 
 use super::app::{Front, NO_HANDLER};
-use super::conversation::CLIENT;
 use super::input::{FoundMessage, Parsed};
 use super::slab::Id;
-use super::types::{flag, Conn, Mode, Side, Sink, Start, NO_BACKEND, NO_PROTO};
+use super::types::{flag, Conn, Mode, Side, Sink, Start, CLIENT, NO_BACKEND, NO_PROTO};
 use super::{Core, Raw, HIGH, REPLY_BUDGET, STORED_MAX};
 use crate::abi::*;
 use crate::buffer::ChunkQueue;

@@ -1,7 +1,7 @@
 //! Conversations: a client's connection, and the backend connections that belong to it alone.
 //!
 //! In: messages of either side, connections that open and end. Out: handlers, and the messages that
-//! they send. A backend connection of a conversation is a *channel*. The client and its channels
+//! they send. A backend connection of a conversation is an *upstream*. The client and its upstreams
 //! are *members*; they stay on one core.
 //!
 //! Each member is read in order, one message at a time. A handler that waits for an answer holds
@@ -19,7 +19,7 @@ use super::client::move_queue;
 use super::ejection::Why;
 use super::input::{FoundMessage, Parsed};
 use super::slab::Id;
-use super::types::{flag, Mode, Order, Side, Sink, Start, Target, WaitingMessage};
+use super::types::{flag, Mode, Order, Side, Sink, Start, Target, WaitingMessage, CLIENT};
 use super::{Core, Raw, HIGH, STORED_MAX};
 use crate::abi::*;
 use crate::buffer::ChunkQueue;
@@ -27,9 +27,8 @@ use crate::program::Unit;
 use crate::stats::NO_PLACE;
 use smallvec::SmallVec;
 
-/// `Conn::member` of a client; a channel's is its number and this.
-pub(super) const CLIENT: u8 = 1;
-const CHANNEL: u8 = 2;
+/// `Conn::member` of an upstream is its number and this.
+const UPSTREAM: u8 = 2;
 
 /// A connection that neither gets nor gives messages any more.
 const ENDING: u32 = flag::DOOMED | flag::CLOSING | flag::SHUT | flag::SHUT_WANTED;
@@ -52,15 +51,15 @@ impl Core {
         std::iter::once(client).chain(own.iter().copied()).filter(|id| self.conns.alive(*id)).collect()
     }
 
-    fn channels(&self, client: Id) -> Members {
+    fn upstreams(&self, client: Id) -> Members {
         self.conns.get(client).map_or_else(Members::new, |c| c.own.iter().copied().collect())
     }
 
-    /// A client's open channel of a number.
-    fn channel(&self, client: Id, number: u32) -> Option<Id> {
+    /// A client's open upstream of a number.
+    fn upstream(&self, client: Id, number: u32) -> Option<Id> {
         let open = |id: &&Id| {
             let wanted = |c: &super::types::Conn| {
-                u32::from(c.member) == number + u32::from(CHANNEL) && !c.has(flag::DOOMED | flag::CLOSING | flag::LEFT)
+                u32::from(c.member) == number + u32::from(UPSTREAM) && !c.has(flag::DOOMED | flag::CLOSING | flag::LEFT)
             };
             self.conns.get(**id).is_some_and(wanted)
         };
@@ -75,8 +74,8 @@ impl Core {
 
     // Messages.
 
-    /// Handles input at a message boundary of a channel. None: wait.
-    pub(super) fn channel_input(&mut self, id: Id, unit: Unit, rest: Raw) -> Option<usize> {
+    /// Handles input at a message boundary of an upstream. None: wait.
+    pub(super) fn upstream_input(&mut self, id: Id, unit: Unit, rest: Raw) -> Option<usize> {
         if self.conns[id].has(flag::LAST) {
             return Some(rest.n);
         }
@@ -140,7 +139,7 @@ impl Core {
         let app = &self.apps[a];
         let handler = match member {
             CLIENT => app.ports[p].handlers[alt],
-            n => app.channels[usize::from(n - CHANNEL)].message,
+            n => app.upstreams[usize::from(n - UPSTREAM)].message,
         };
         let st = &self.my_stats().apps[a].ports[p];
         match member {
@@ -177,6 +176,7 @@ impl Core {
             (c.mode, c.sink, c.owner) = (Mode::Tail, Sink::Discard, Id::NIL);
         }
         self.tell_fault(client, (told, place), Start::of(Raw { n: m.have, ..rest }), true);
+        self.keeps_pace(id, client);
     }
 
     /// A handler has ended: if it was that of a member's message, the next one may be read.
@@ -228,7 +228,7 @@ impl Core {
 
     // Sending.
 
-    /// Sends a message to the client (0) or on a channel.
+    /// Sends a message to the client (0) or on an upstream.
     pub(super) fn host_tell(&mut self, id: Id, to: u32, head: Raw, tail: u32) -> Result<(), u32> {
         let t = &self.tasks[id];
         let (client, src) = (t.conn, t.src);
@@ -239,7 +239,7 @@ impl Core {
         }
         let dst = match to.checked_sub(1) {
             None => client,
-            Some(number) => match self.channel(client, number) {
+            Some(number) => match self.upstream(client, number) {
                 Some(open) => open,
                 None => self.first_use(id, number)?,
             },
@@ -247,7 +247,7 @@ impl Core {
         let Some(d) = self.conns.get(dst).filter(|d| !d.has(ENDING) && d.mode != Mode::Drain) else {
             return Err(WL_F_LOST);
         };
-        let (a, p, i, channel) = (d.app as usize, d.port as usize, d.instance as usize, d.member != CLIENT);
+        let (a, p, i, upstream) = (d.app as usize, d.port as usize, d.instance as usize, d.member != CLIENT);
         let full = if self.conns.alive(d.feeder) || d.after.is_some() {
             self.append_behind(dst, src, (head, here), more)?;
             true
@@ -273,7 +273,7 @@ impl Core {
             self.falls_behind(src, dst);
         }
         let st = &self.my_stats().apps[a].ports[p];
-        if channel {
+        if upstream {
             st.requests.add(1);
             st.backends[i].requests.add(1);
         } else {
@@ -388,67 +388,67 @@ impl Core {
         self.mark_dirty(dst);
     }
 
-    // Channels.
+    // Upstreams.
 
-    /// The first message on a channel that was not opened. Which instance, only a port of one
+    /// The first message on an upstream that was not opened. Which instance, only a port of one
     /// leaves no doubt about.
     fn first_use(&mut self, id: Id, number: u32) -> Result<Id, u32> {
         let a = self.tasks[id].app as usize;
-        let port = self.apps[a].channels.get(number as usize).map_or(0, |c| c.port as usize);
+        let port = self.apps[a].upstreams.get(number as usize).map_or(0, |c| c.port as usize);
         match self.apps[a].ports[port].backends.len() {
-            1 => self.open_channel(id, number, 0),
+            1 => self.open_upstream(id, number, 0),
             _ => Err(WL_F_LOST),
         }
     }
 
-    /// Opens a channel of a task's client.
-    pub(super) fn open_channel(&mut self, id: Id, number: u32, index: u32) -> Result<Id, u32> {
+    /// Opens an upstream of a task's client.
+    pub(super) fn open_upstream(&mut self, id: Id, number: u32, index: u32) -> Result<Id, u32> {
         let (a, client) = (self.tasks[id].app as usize, self.tasks[id].conn);
         let ends = flag::DOOMED | flag::CLOSING | flag::TURNED_AWAY;
         if !self.conns.get(client).is_some_and(|c| c.member == CLIENT && !c.has(ends)) {
             return Err(WL_F_LOST);
         }
-        if let Some(old) = self.channel(client, number) {
+        if let Some(old) = self.upstream(client, number) {
             self.dismiss(old);
         }
-        let channel = self.apps[a].channels.get(number as usize).ok_or(WL_F_INDEX)?;
-        let at = Target { a, p: channel.port as usize, i: index as usize };
+        let upstream = self.apps[a].upstreams.get(number as usize).ok_or(WL_F_INDEX)?;
+        let at = Target { a, p: upstream.port as usize, i: index as usize };
         if at.i >= self.apps[a].ports[at.p].backends.len() {
             return Err(WL_F_INDEX);
         }
         let mut order = self.order_of(a, at.p, at.i);
         let up = self.apps[a].ports[at.p].up[at.i] != 0;
         let at = if up { at } else { self.next_server(at, &mut order).ok_or(WL_F_REFUSED)? };
-        self.connect_channel(at, client, number)
+        self.connect_upstream(at, client, number)
     }
 
-    fn connect_channel(&mut self, at: Target, client: Id, number: u32) -> Result<Id, u32> {
+    fn connect_upstream(&mut self, at: Target, client: Id, number: u32) -> Result<Id, u32> {
         let port = &self.apps[at.a].ports[at.p];
         if port.backends[at.i].open >= port.options.max_connections {
             return Err(WL_F_OVERLOAD);
         }
         let id = self.connect(at)?;
-        self.conns[id].member = CHANNEL + number as u8;
+        self.conns[id].member = UPSTREAM + number as u8;
         self.make_own(id, client);
         self.apps[at.a].ports[at.p].load[at.i] += 1;
         Ok(id)
     }
 
     pub(super) fn host_shut(&mut self, id: Id, number: u32) {
-        if let Some(channel) = self.channel(self.tasks[id].conn, number) {
-            self.dismiss(channel);
+        if let Some(upstream) = self.upstream(self.tasks[id].conn, number) {
+            self.dismiss(upstream);
         }
     }
 
-    pub(super) fn channel_connected(&mut self, id: Id) {
+    pub(super) fn upstream_connected(&mut self, id: Id) {
         let at = self.target_of(id);
         self.succeeded(at);
         self.mark_dirty(id);
         self.run_opened(id);
         let Some(c) = self.conns.get(id).filter(|c| !c.has(flag::LEFT)) else { return };
-        let (client, n) = (c.client, usize::from(c.member - CHANNEL));
+        let (client, n) = (c.client, usize::from(c.member - UPSTREAM));
         if self.conns.alive(client) {
-            for h in self.apps[at.a].channels[n].opened.clone() {
+            for h in self.apps[at.a].upstreams[n].opened.clone() {
                 self.run_event(at.a, h, client, None);
             }
         }
@@ -469,43 +469,43 @@ impl Core {
     }
 
     /// No further message comes from a member. The end of a client's direction is passed on to its
-    /// channels; the answers still come. A channel that ends ends its conversation.
+    /// upstreams; the answers still come. An upstream that ends ends its conversation.
     fn member_over(&mut self, id: Id) {
         if self.conns[id].member != CLIENT {
-            return self.channel_over(id, None);
+            return self.upstream_over(id, None);
         }
-        let channels = self.channels(id);
-        for channel in &channels {
-            self.conns[*channel].set(flag::SHUT_WANTED);
-            self.mark_dirty(*channel);
+        let upstreams = self.upstreams(id);
+        for upstream in &upstreams {
+            self.conns[*upstream].set(flag::SHUT_WANTED);
+            self.mark_dirty(*upstream);
         }
-        if channels.is_empty() {
+        if upstreams.is_empty() {
             self.end_conversation(id);
         }
     }
 
-    /// A channel's connection has ended, or is given up.
-    pub(super) fn channel_ended(&mut self, id: Id) {
+    /// An upstream's connection has ended, or is given up.
+    pub(super) fn upstream_ended(&mut self, id: Id) {
         let c = &self.conns[id];
         let broken = c.has(flag::DOOMED) || !c.has(flag::EOF);
         let cut = !c.input.is_empty() || c.view.is_some() || c.mode == Mode::Tail;
         if c.has(flag::LEFT) {
-            self.remove_channel(id, true);
+            self.remove_upstream(id, true);
         } else if broken || cut && !c.has(flag::LAST) {
-            self.channel_lost(id, WL_F_LOST);
+            self.upstream_lost(id, WL_F_LOST);
         } else if c.count == 0 {
-            self.channel_over(id, None);
+            self.upstream_over(id, None);
         }
     }
 
-    /// A channel that says or takes nothing.
-    pub(super) fn channel_silent(&mut self, id: Id) {
-        self.channel_lost(id, WL_F_TIMEOUT)
+    /// An upstream that says or takes nothing.
+    pub(super) fn upstream_silent(&mut self, id: Id) {
+        self.upstream_lost(id, WL_F_TIMEOUT)
     }
 
-    /// A channel is lost, or was never there. Messages that nobody has seen go to the next server,
-    /// or to the one that the program opens instead.
-    pub(super) fn channel_lost(&mut self, id: Id, kind: u32) {
+    /// An upstream is lost, or was never there. Messages that nobody has seen go to the next
+    /// server, or to the one that the program opens instead.
+    pub(super) fn upstream_lost(&mut self, id: Id, kind: u32) {
         let at = self.target_of(id);
         match kind {
             WL_F_OVERLOAD => {}
@@ -514,13 +514,13 @@ impl Core {
             WL_F_BAD_REPLY => self.backend_failed(at, Why::Nonsense),
             _ => self.backend_failed(at, Why::Lost),
         }
-        if self.conns.alive(id) && !self.channel_moved(id) {
-            self.channel_over(id, Some((kind, NO_PLACE)));
+        if self.conns.alive(id) && !self.upstream_moved(id) {
+            self.upstream_over(id, Some((kind, NO_PLACE)));
         }
     }
 
-    /// Whether the messages of a channel without a connection have gone to another server.
-    fn channel_moved(&mut self, id: Id) -> bool {
+    /// Whether the messages of an upstream without a connection have gone to another server.
+    fn upstream_moved(&mut self, id: Id) -> bool {
         let at = self.target_of(id);
         let c = &self.conns[id];
         let (tries, client, member) = (c.answered + 1, c.client, c.member);
@@ -529,18 +529,18 @@ impl Core {
             return false;
         }
         let Some(to) = self.next_server(at, &mut Order::from_server(at.i)) else { return false };
-        let Ok(new) = self.connect_channel(to, client, u32::from(member - CHANNEL)) else { return false };
+        let Ok(new) = self.connect_upstream(to, client, u32::from(member - UPSTREAM)) else { return false };
         self.conns[new].answered = tries;
         self.my_stats().apps[to.a].ports[to.p].failovers.add(1);
         let unsent = std::mem::take(&mut self.conns[id].out);
         let shut = self.conns[id].flags & flag::SHUT_WANTED;
         self.inherit(id, new, unsent);
         self.conns[new].set(shut);
-        self.remove_channel(id, false);
+        self.remove_upstream(id, false);
         true
     }
 
-    /// Messages that were for one channel go out on another, with what still streams there.
+    /// Messages that were for one upstream go out on another, with what still streams there.
     fn inherit(&mut self, old: Id, new: Id, mut unsent: ChunkQueue) {
         for s in self.members(self.client_of(new)) {
             if self.conns[s].sink == Sink::Conn(old) {
@@ -553,7 +553,7 @@ impl Core {
         let o = &mut self.conns[old];
         let (feeder, after, waited) = (std::mem::take(&mut o.feeder), o.after.take(), o.waited);
         let n = &mut self.conns[new];
-        // What the program has sent since follows.
+        // The messages that the program has sent since follow.
         let mut later = std::mem::take(&mut n.out);
         (n.feeder, n.after, n.waited) = (feeder, after, waited);
         let fits =
@@ -564,34 +564,34 @@ impl Core {
         self.mark_dirty(new);
     }
 
-    /// A channel is over, by a fault if there is one. So is its conversation, unless the program
+    /// An upstream is over, by a fault if there is one. So is its conversation, unless the program
     /// has opened another.
-    fn channel_over(&mut self, id: Id, fault: Option<(u32, u32)>) {
+    fn upstream_over(&mut self, id: Id, fault: Option<(u32, u32)>) {
         let at = self.target_of(id);
         let c = &mut self.conns[id];
         let (client, member, left) = (c.client, c.member, c.has(flag::LEFT));
         if left {
-            self.remove_channel(id, fault.is_some());
+            self.remove_upstream(id, fault.is_some());
             return;
         }
         if let Some((kind, place)) = fault {
             self.count_fault(at.a as u16, kind, place, at.p as u32);
         }
-        // It is no channel of its client's any more, but its unsent messages may still be wanted.
+        // It is no upstream of its client's any more, but its unsent messages may still be wanted.
         let unseen = self.conns[id].has(flag::CONNECTING);
         self.conns[id].set(flag::LEFT);
         let talks = |s: &Core| s.conns.get(client).is_some_and(|c| !c.has(flag::DOOMED | flag::CLOSING));
         if talks(self) {
-            for h in self.apps[at.a].channels[usize::from(member - CHANNEL)].closed.clone() {
+            for h in self.apps[at.a].upstreams[usize::from(member - UPSTREAM)].closed.clone() {
                 self.run_event(at.a, h, client, None);
             }
         }
-        let new = self.channel(client, u32::from(member - CHANNEL)).filter(|_| talks(self));
+        let new = self.upstream(client, u32::from(member - UPSTREAM)).filter(|_| talks(self));
         if let (Some(new), true) = (new, unseen) {
             let unsent = std::mem::take(&mut self.conns[id].out);
             self.inherit(id, new, unsent);
         }
-        self.remove_channel(id, fault.is_some());
+        self.remove_upstream(id, fault.is_some());
         if new.is_some() || !talks(self) {
             return;
         }
@@ -601,9 +601,9 @@ impl Core {
         self.end_conversation(client);
     }
 
-    /// Takes a channel out of the books. A message of it that is under way into another member is
+    /// Takes an upstream out of the books. A message of it that is under way into another member is
     /// cut short, and so is that member.
-    fn remove_channel(&mut self, id: Id, reset: bool) {
+    fn remove_upstream(&mut self, id: Id, reset: bool) {
         self.stop_handler(id);
         if !self.conns.alive(id) {
             return;
@@ -646,11 +646,13 @@ impl Core {
         }
     }
 
-    /// A channel is not needed any more: it is closed when its output is sent.
+    /// An upstream is not needed any more: it is closed when its output is sent.
     fn dismiss(&mut self, id: Id) {
         let fed = self.is_fed(id);
         let Some(c) = self.conns.get_mut(id) else { return };
         let unused = c.has(flag::CONNECTING) && c.out.is_empty();
+        // It ends as a whole.
+        c.clear(flag::SHUT_WANTED);
         c.set(flag::LEFT | if fed || unused { flag::DOOMED } else { flag::CLOSING });
         self.mark_dirty(id);
         self.cut_off_readers(id);
@@ -664,8 +666,8 @@ impl Core {
         c.set(flag::LAST | flag::LINGER | if fed { flag::DOOMED } else { flag::CLOSING });
         self.mark_dirty(client);
         self.cut_off_readers(client);
-        for channel in self.channels(client) {
-            self.dismiss(channel);
+        for upstream in self.upstreams(client) {
+            self.dismiss(upstream);
         }
     }
 
@@ -673,21 +675,21 @@ impl Core {
     pub(super) fn close_member(&mut self, id: Id, reset: bool) {
         if self.conns[id].side == Side::Backend {
             self.conns[id].set(flag::LEFT);
-            return self.remove_channel(id, reset);
+            return self.remove_upstream(id, reset);
         }
         let (a, p) = (self.conns[id].app as usize, self.conns[id].port as usize);
         let turned_away = self.conns[id].has(flag::TURNED_AWAY);
-        // What its last handler sends goes to the channels only.
+        // Its last handler sends to the upstreams only.
         self.conns[id].set(flag::DOOMED);
         self.stop_handler(id);
         if !turned_away {
             self.run_closed(id);
         }
         self.cut_off_readers(id);
-        for channel in self.channels(id) {
-            if self.conns.alive(channel) {
-                self.stop_handler(channel);
-                self.dismiss(channel);
+        for upstream in self.upstreams(id) {
+            if self.conns.alive(upstream) {
+                self.stop_handler(upstream);
+                self.dismiss(upstream);
             }
         }
         if self.conns.alive(id) {
@@ -721,7 +723,7 @@ impl Core {
                 _ => {}
             }
             if self.conns.alive(id) {
-                self.channel_over(id, Some((told, place)));
+                self.upstream_over(id, Some((told, place)));
             }
             return;
         }
@@ -730,6 +732,13 @@ impl Core {
         self.tell_fault(id, (kind, place), start, false);
         self.conns[id].mode = Mode::Drain;
         self.end_conversation(id);
+    }
+
+    /// A member whose faults fill a client's output is not read until that has drained.
+    pub(super) fn keeps_pace(&mut self, src: Id, client: Id) {
+        if self.conns.get(client).is_some_and(|c| c.out.len() > HIGH) {
+            self.falls_behind(src, client);
+        }
     }
 
     /// Tells a client of a fault, as its protocol says. Without words the conversation ends.

@@ -69,7 +69,9 @@ impl Core {
         }
         self.note_fault(slot, kind);
         if self.conns.get(conn).is_some_and(|c| c.member != 0) {
+            let src = self.tasks[id].src;
             self.tell_fault(conn, (told, place), Start::default(), true);
+            self.keeps_pace(src, conn);
         }
         if let Some(s) = self.slots.get_mut(slot) {
             if silent {

@@ -119,16 +119,16 @@ unsafe extern "C" fn tell(task: *mut wl_task, to: u32, head: wl_bytes, tail: u32
     core.host_tell(id, to, head, tail).err().unwrap_or(WL_F_NONE)
 }
 
-unsafe extern "C" fn open(task: *mut wl_task, channel: u32, index: u32) -> u32 {
+unsafe extern "C" fn open(task: *mut wl_task, upstream: u32, index: u32) -> u32 {
     // SAFETY: as above.
     let (core, id) = unsafe { of(task) };
-    core.open_channel(id, channel, index).err().unwrap_or(WL_F_NONE)
+    core.open_upstream(id, upstream, index).err().unwrap_or(WL_F_NONE)
 }
 
-unsafe extern "C" fn shut(task: *mut wl_task, channel: u32) {
+unsafe extern "C" fn shut(task: *mut wl_task, upstream: u32) {
     // SAFETY: as above.
     let (core, id) = unsafe { of(task) };
-    core.host_shut(id, channel);
+    core.host_shut(id, upstream);
 }
 
 unsafe extern "C" fn log_line(core: *mut wl_core, level: u32, text: wl_bytes) {

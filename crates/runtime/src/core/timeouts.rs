@@ -145,7 +145,7 @@ impl Core {
                 self.count_fault_at(id, WL_F_IDLE, NO_PLACE);
                 self.close_conn(id, true);
             }
-            Due::Write | Due::Call if self.conns[id].member != 0 => self.channel_silent(id),
+            Due::Write | Due::Call if self.conns[id].member != 0 => self.upstream_silent(id),
             Due::Write => self.backend_silent(id),
             Due::Read if self.conns[id].member != 0 => self.kept_fault(id, WL_F_IDLE),
             Due::Read if self.conns[id].mode == Mode::Tail => self.slow_tail(id),

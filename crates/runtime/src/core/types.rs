@@ -208,7 +208,7 @@ pub struct Conn {
     pub most_answer: u32,
     /// Backend, `DATAGRAM`: the numbers by which its answers are matched.
     pub numbers: Option<Box<RequestNumbers>>,
-    /// Its part in a conversation: 0 none, 1 the client, from 2 on the channel.
+    /// Its part in a conversation: 0 none, 1 the client, from 2 on the upstream.
     pub member: u8,
     /// Of a conversation: others wait until it has taken its output.
     pub waited: bool,
@@ -229,6 +229,9 @@ pub struct WaitingMessage {
     pub more: bool,
     pub bytes: ChunkQueue,
 }
+
+/// `Conn::member` of a client.
+pub const CLIENT: u8 = 1;
 
 pub const NO_PROTO: u16 = u16::MAX;
 

@@ -5,7 +5,6 @@
 //! and the bytes: `wl_to_ring` of `support/bpf.h`. Records of all processors come in one order.
 
 use super::batch::Batch;
-use super::hooked::OWN;
 use super::pool::Pool;
 use super::port::{FramePort, Sent};
 use crate::abi::{wl_frame, WL_GONE};
@@ -14,6 +13,8 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{fence, AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::Arc;
 
+/// The note of a frame for the handler of its own port.
+pub const OWN: u16 = u16::MAX;
 /// Bytes of a record's head, which the kernel writes: its length, and its place.
 const HEAD: u64 = 8;
 /// Bits of the length: the record is still being written; it was given up.
@@ -80,7 +81,7 @@ pub struct HookRing {
     page: usize,
     at: u64,
     lost: u64,
-    /// What it has said last.
+    /// Whether it has said last that it is awake.
     awake: AtomicBool,
 }
 

@@ -2,6 +2,7 @@
 //! sockets. Out: frames that the program gives to this process, each with the place that it was
 //! sent to.
 
+use super::hook_ring::{RingSource, OWN};
 use crate::abi::{wl_frame, WL_GONE};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -20,7 +21,7 @@ pub struct Hooked {
     /// The program runs behind the driver, so frames are copied.
     pub copied: bool,
     /// By which parts of frames come, from all instances of the port. The first one reads it.
-    pub ring: Option<super::hook_ring::RingSource>,
+    pub ring: Option<RingSource>,
 }
 
 /// How the process learns where a frame was sent that the program gives to it, and what goes along.
@@ -38,8 +39,6 @@ pub enum Gives {
     LongCarried { words: u8, port: u16, instance: u16 },
 }
 
-/// The note of a frame for the handler of its own port.
-pub const OWN: u16 = u16::MAX;
 /// Bytes of a note: a number in the order of this machine.
 const NOTE: usize = 8;
 /// Frames of fewer bytes are not cut: `WL_LONG` of `support/bpf.h`.

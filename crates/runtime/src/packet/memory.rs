@@ -1,7 +1,7 @@
 //! Frames in memory. Preloaded frames are replayed without a system call. Sent frames are counted
 //! or kept. For benches and tests.
 
-use super::batch::{bytes, prefetch, prefetch_far, Batch, NONE};
+use super::batch::{bytes, prefetch_far, Batch, BATCH, NONE};
 use super::pcap::Reader;
 use super::pool::{Pool, COLOURED_MAX};
 use super::port::{FramePort, Label, Sent};
@@ -15,6 +15,9 @@ use std::time::Instant;
 /// Frames this far ahead of the one at hand are prefetched: some batches, because naming or copying
 /// the frames of one batch takes no time.
 const AHEAD: usize = 256;
+/// More bytes of frames than most last-level caches hold. Their lines come from memory at a fixed
+/// rate, and a processor waits for few of them at a time. So their prefetches go in short bursts.
+const CACHED_MAX: usize = 64 << 20;
 /// So many copies are lent at once: few enough to stay in the nearest cache.
 const LENT: usize = 128;
 /// Frames up to this length are lent.
@@ -150,6 +153,8 @@ pub struct MemoryPort {
     starts: Vec<u32>,
     /// The longest of them.
     longest: usize,
+    /// Frames in a batch at most.
+    batch: usize,
     /// Copies of the frames at hand, with room around each ([`FramePort::lends`]); none before the
     /// first are asked for.
     lent: Vec<CacheLine>,
@@ -173,6 +178,7 @@ impl MemoryPort {
         let end = frames.data.len() as u32;
         let begins = || frames.index.iter().map(|f| f.0);
         let starts = begins().chain([end]).chain(begins().cycle().take(AHEAD)).collect();
+        let batch = if frames.data.len() > CACHED_MAX { BATCH } else { usize::MAX };
         let longest = frames.index.iter().map(|f| f.1 as usize).max().unwrap_or(0);
         // Whole lines are copied.
         frames.data.resize(frames.data.len() + LINE, 0);
@@ -180,6 +186,7 @@ impl MemoryPort {
             frames: Frames { rounds, ..frames },
             starts,
             longest,
+            batch,
             lent: Vec::new(),
             at: 0,
             capture,
@@ -255,12 +262,11 @@ fn change_port(f: &mut wl_frame, by: u8) {
     }
 }
 
-/// Prefetches the first line of a frame some batches later, and that of the frame at hand. Called
-/// between other work, since the processor drops most of many prefetches in a row.
+/// Prefetches the first line of a frame some batches later. Called between other work, since the
+/// processor drops most of many prefetches in a row.
 #[inline(always)]
-fn fetch(data: *const u8, later: u32, now: u32) {
+fn fetch(data: *const u8, later: u32) {
     prefetch_far(data.wrapping_add(later as usize));
-    prefetch(data.wrapping_add(now as usize));
 }
 
 /// Describes consecutive frames: address, length, time and origin, and that they are not sent.
@@ -282,7 +288,7 @@ unsafe fn place(frames: &mut [wl_frame], data: *mut u8, starts: &[u32], label: L
 /// `data` has as many bytes as `starts` says.
 unsafe fn place_each(frames: &mut [wl_frame], data: *mut u8, starts: &[u32], label: Label) {
     for ((f, s), later) in frames.iter_mut().zip(starts.windows(2)).zip(&starts[AHEAD..]) {
-        fetch(data, *later, s[0]);
+        fetch(data, *later);
         // SAFETY: by contract.
         f.p = unsafe { data.add(s[0] as usize) };
         (f.n, f.wire, f.time) = (s[1] - s[0], s[1] - s[0], label.wall);
@@ -315,7 +321,7 @@ fn place_whole(frames: &mut [wl_frame], data: *mut u8, starts: &[u32], label: La
         (_mm256_set1_epi64x(data as i64), _mm256_set_epi64x(came_from(label) as i64, label.wall as i64, 0, 0));
     for (k, f) in frames.chunks_exact_mut(4).enumerate() {
         let (s, later) = (&starts[4 * k..4 * k + 5], &starts[4 * k + AHEAD..][..4]);
-        (0..4).for_each(|i| fetch(data, later[i], s[i]));
+        later.iter().for_each(|l| fetch(data, *l));
         // SAFETY: five numbers are loaded; of each frame the first 32 bytes are stored.
         unsafe {
             let (begin, end) = (_mm_loadu_si128(s.as_ptr().cast()), _mm_loadu_si128(s.as_ptr().add(1).cast()));
@@ -445,7 +451,7 @@ unsafe fn copy_each(frames: &mut [wl_frame], starts: &[u32], data: *const u8, le
     let fresh = wl_frame { head: WL_HEADROOM, ..absent(label) };
     for ((f, s), later) in frames.iter_mut().zip(starts.windows(2)).zip(&starts[AHEAD..]).take(LENT) {
         let n = s[1] - s[0];
-        prefetch_far(data.wrapping_add(*later as usize));
+        fetch(data, *later);
         // SAFETY: by contract.
         let p = unsafe {
             let (from, to) = (data.add(s[0] as usize), copy.add(HEAD));
@@ -467,6 +473,7 @@ impl FramePort for MemoryPort {
     }
 
     fn receive_ready(&mut self, into: &mut Batch, most: usize, until: u64, label: Label) -> u64 {
+        let most = most.min(self.batch);
         let n = self.next_frames(if self.frames.in_place { most } else { most.min(LENT) }, until);
         if n == 0 {
             into.clear();
@@ -507,7 +514,7 @@ impl FramePort for MemoryPort {
         let (first, change) = (into.len(), self.change());
         let starts = &self.starts[self.at..self.at + n + AHEAD];
         let each = starts.windows(2).zip(&starts[AHEAD..]).map(|(s, later)| {
-            prefetch_far(self.frames.data.as_ptr().wrapping_add(*later as usize));
+            fetch(self.frames.data.as_ptr(), *later);
             &self.frames.data[s[0] as usize..s[1] as usize]
         });
         if self.longest <= COLOURED_MAX {

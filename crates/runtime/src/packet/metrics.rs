@@ -57,6 +57,13 @@ fn hook(out: &mut String, view: &View) {
     for (a, fates) in all {
         fates.into_iter().for_each(|(fate, n)| f.add(&[("app", a.name()), ("fate", fate)], n));
     }
+    let help = "Lines of the log for which the XDP hook found no room.";
+    let mut f = Family::new(out, "wireloom_xdp_lines_lost_total", "counter", help);
+    for a in view.apps.iter() {
+        if let Some(outside) = a.app.program.outside().filter(|o| !o.fates().is_empty()) {
+            f.add(&[("app", a.name())], outside.lines_lost())
+        }
+    }
 }
 
 /// A frame port as JSON.

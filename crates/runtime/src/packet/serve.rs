@@ -230,6 +230,14 @@ impl RunningPackets {
         Shown { group: self.cores.group.clone(), joint: self.each[0].joint.clone() }
     }
 
+    /// Leaves threads alone that do not end: the process ends with them. Files stay as they are.
+    pub(crate) fn abandon(mut self) {
+        self.cores.stop.end();
+        self.cores.threads.clear();
+        // The kernel ends the NIC's process with this one.
+        std::mem::forget(self.agent.take());
+    }
+
     /// Waits for the end, and dumps tables. Counters are for the caller to write: connections may
     /// count on.
     pub(crate) fn finish(mut self) -> Result<(Summary, Vec<Counted>), Error> {

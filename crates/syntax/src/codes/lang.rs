@@ -548,7 +548,7 @@ pub static CODES: &[Code] = &[
         "A handler `on xdp` is a program in the kernel, which allows less than the CPU. \
          `docs/placement.md` has the table of what runs there. Leave `on xdp` out, and the CPU runs \
          the handler.",
-        "app a {\n    port wire = nic(\"eth0\")\n    on wire(p) on xdp { log \"seen\"  p -> kernel }\n}\n"),
+        "app a {\n    port wire = nic(\"eth0\")\n    on wire(p) on xdp { log p.payload  p -> kernel }\n}\n"),
     code("E0671", "a value that XDP cannot keep",
         "In XDP values are numbers of at most 64 bits, bools, addresses, endpoints, bytes, and \
          options, records and tuples of these. Keys and values of tables have no options, and at \

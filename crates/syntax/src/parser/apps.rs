@@ -136,7 +136,7 @@ impl Parser<'_> {
                 self.column(Column::Type);
                 self.bump();
                 self.bump();
-                MemberKind::Channel { name, port: self.name("a connecting port")? }
+                MemberKind::Upstream { name, port: self.name("a connecting port")? }
             }
             "session" if defines => {
                 self.bump();

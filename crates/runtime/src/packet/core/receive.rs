@@ -154,6 +154,7 @@ impl PacketCore {
         let (most, slice_end) =
             if long { (LONG_BATCH, self.now.saturating_add(self.slice)) } else { (BATCH, self.now) };
         let mut got = false;
+        let mut looks = ClockLooks::new();
         loop {
             let label = Label { port, instance, wall: self.app.wl.wall };
             let bytes = self.ends[end].port.receive_ready(batch, most, until, label);
@@ -170,7 +171,12 @@ impl PacketCore {
             if !goes_on(self.now, slice_end, u64::MAX) {
                 return true;
             }
+            if !looks.is_due() {
+                continue;
+            }
+            let before = self.now;
             self.read_clock();
+            looks.took(self.now - before);
             if !goes_on(self.now, slice_end, self.due) {
                 return true;
             }
@@ -340,6 +346,38 @@ impl PacketCore {
     }
 }
 
+/// Decides how many batches in a row are handled between two looks at the clock. A look costs as
+/// much as some twenty frames of a cheap handler.
+struct ClockLooks {
+    /// Batches between two looks, and those until the next one.
+    each: u64,
+    left: u64,
+}
+
+impl ClockLooks {
+    /// The clock may be late by about so many nanoseconds, and by at most so many batches.
+    const LATE_NS: u64 = 1_000;
+    const LATE_BATCHES: u64 = 4;
+
+    fn new() -> ClockLooks {
+        ClockLooks { each: 1, left: 1 }
+    }
+
+    /// Behind each batch: whether to look now.
+    #[inline]
+    fn is_due(&mut self) -> bool {
+        self.left -= 1;
+        self.left == 0
+    }
+
+    /// The batches since the last look took `ns` in all.
+    #[inline]
+    fn took(&mut self, ns: u64) {
+        self.each = (Self::LATE_NS * self.each / ns.max(1)).clamp(1, Self::LATE_BATCHES);
+        self.left = self.each;
+    }
+}
+
 /// Whether a core handles one more batch before it does something else: its slice is not over, and
 /// no periodic handler is due.
 #[inline]
@@ -349,7 +387,26 @@ fn goes_on(now: u64, slice_end: u64, due: u64) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::goes_on;
+    use super::{goes_on, ClockLooks};
+
+    /// The batches that are handled from here to the next look.
+    fn batches(looks: &mut ClockLooks) -> u64 {
+        (1..).find(|_| looks.is_due()).unwrap()
+    }
+
+    #[test]
+    fn the_clock_is_late_by_a_microsecond_and_four_batches_at_most() {
+        let mut looks = ClockLooks::new();
+        assert_eq!(batches(&mut looks), 1, "nothing is known of the first batch");
+        looks.took(400);
+        assert_eq!(batches(&mut looks), 2);
+        looks.took(200);
+        assert_eq!(batches(&mut looks), 4);
+        looks.took(0);
+        assert_eq!(batches(&mut looks), 4);
+        looks.took(400_000);
+        assert_eq!(batches(&mut looks), 1, "batches have become slow");
+    }
 
     #[test]
     fn batches_in_a_row_end_with_the_slice_and_at_timers() {

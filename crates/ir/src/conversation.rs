@@ -1,0 +1,72 @@
+//! Conversations: the backend connections that belong to a client's, and the members that messages
+//! go to.
+
+use crate::*;
+
+/// A backend connection that belongs to one client's connection: `session up: connection of db`. It
+/// ends with the client's, and the client's with it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Upstream {
+    pub name: String,
+    pub span: Span,
+    pub port: PortId,
+}
+
+/// Most upstreams of a module.
+pub const UPSTREAMS_MAX: usize = 16;
+
+/// A member of a conversation, as a handler of it sees them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Peer {
+    Client,
+    Upstream(UpstreamId),
+}
+
+impl Peer {
+    /// Its number in the C ABI (`wl_host.tell`).
+    pub fn number(self) -> u32 {
+        match self {
+            Peer::Client => 0,
+            Peer::Upstream(c) => c.0 + 1,
+        }
+    }
+}
+
+impl Module {
+    /// The message of a handler of connections, local 0: its protocol and its unit.
+    pub fn message_of(&self, on: On) -> Option<(ProtocolId, UnitId)> {
+        if let On::Message { protocol, .. } = on {
+            return Some((protocol, self.protocols.get(protocol.index())?.request));
+        }
+        let On::Upstream(upstream) = on else { return None };
+        let protocol = self.upstream_protocol(upstream)?;
+        Some((protocol, self.protocols.get(protocol.index())?.response?))
+    }
+
+    pub fn upstream_protocol(&self, upstream: UpstreamId) -> Option<ProtocolId> {
+        let port = self.upstreams.get(upstream.index())?.port;
+        self.ports.get(port.index())?.protocols.first().copied()
+    }
+
+    /// The port of a member of a conversation: of clients, the one that listens for them.
+    pub fn port_of(&self, peer: Peer) -> Option<PortId> {
+        let clients = |p: &Port| {
+            let mut protocols = p.protocols.iter().filter_map(|p| self.protocols.get(p.index()));
+            matches!(p.kind, desc::PortKind::Listen(_)) && protocols.any(|p| p.sharing == desc::Sharing::Session)
+        };
+        match peer {
+            Peer::Upstream(c) => self.upstreams.get(c.index()).map(|c| c.port),
+            Peer::Client => self.ports.iter().position(clients).map(|n| PortId(n as u32)),
+        }
+    }
+
+    /// The unit of messages to a member of a conversation.
+    pub fn told(&self, to: Peer) -> Option<UnitId> {
+        let port = self.ports.get(self.port_of(to)?.index())?;
+        let protocol = self.protocols.get(port.protocols.first()?.index())?;
+        match to {
+            Peer::Upstream(_) => Some(protocol.request),
+            Peer::Client => protocol.response,
+        }
+    }
+}
