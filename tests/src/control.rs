@@ -6,6 +6,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// An app with a folder for its socket that no other test uses.
 pub struct Controlled {
@@ -16,7 +17,9 @@ pub struct Controlled {
 impl Controlled {
     /// `wireloom run ARGS`, with the socket in a folder of its own.
     pub fn run(name: &str, args: &[&str]) -> Controlled {
-        let folder = std::env::temp_dir().join(format!("wireloom-control-{}-{name}", std::process::id()));
+        static STARTED: AtomicU32 = AtomicU32::new(0);
+        let own = format!("wireloom-control-{}-{name}-{}", std::process::id(), STARTED.fetch_add(1, Ordering::Relaxed));
+        let folder = std::env::temp_dir().join(own);
         std::fs::create_dir_all(&folder).expect("the temporary folder is writable");
         let app = Self::start(&folder, name, args);
         Controlled { app, folder }

@@ -15,34 +15,7 @@ pub struct Upstream {
 /// Most upstreams of a module.
 pub const UPSTREAMS_MAX: usize = 16;
 
-/// A member of a conversation, as a handler of it sees them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Peer {
-    Client,
-    Upstream(UpstreamId),
-}
-
-impl Peer {
-    /// Its number in the C ABI (`wl_host.tell`).
-    pub fn number(self) -> u32 {
-        match self {
-            Peer::Client => 0,
-            Peer::Upstream(c) => c.0 + 1,
-        }
-    }
-}
-
 impl Module {
-    /// The message of a handler of connections, local 0: its protocol and its unit.
-    pub fn message_of(&self, on: On) -> Option<(ProtocolId, UnitId)> {
-        if let On::Message { protocol, .. } = on {
-            return Some((protocol, self.protocols.get(protocol.index())?.request));
-        }
-        let On::Upstream(upstream) = on else { return None };
-        let protocol = self.upstream_protocol(upstream)?;
-        Some((protocol, self.protocols.get(protocol.index())?.response?))
-    }
-
     pub fn upstream_protocol(&self, upstream: UpstreamId) -> Option<ProtocolId> {
         let port = self.upstreams.get(upstream.index())?.port;
         self.ports.get(port.index())?.protocols.first().copied()
