@@ -26,13 +26,21 @@ def resident(pid):
 async def serve(reader, writer):
     await reader.readexactly(len(LOGIN))
     writer.write(READY)
-    await reader.read()
+    try:
+        await reader.read()
+    except (asyncio.CancelledError, ConnectionError):
+        pass
     writer.close()
 
 
 async def main(n):
-    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    # The proxy keeps an eighth, and 256, for other purposes.
+    need = 2 * n * 8 // 7 + 257
+    try:
+        hard = max(need, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    except (ValueError, PermissionError):
+        sys.exit(f"{n} sessions need {need} descriptors, see `ulimit -Hn`")
     server = await asyncio.start_server(serve, "127.0.0.1", 6601, backlog=4096)
     wireloom = os.environ.get("WIRELOOM", str(ROOT / "target/release/wireloom"))
     proxy = subprocess.Popen([wireloom, "run", str(ROOT / "apps/postgres_proxy.loom"), "--set", "port=6602", "--set",
@@ -51,10 +59,8 @@ async def main(n):
             await reader.readexactly(len(READY))
             clients.append(writer)
         print(f"{n} idle sessions: {before:.1f} MiB before, {resident(proxy.pid):.1f} MiB with them")
-        for writer in clients:
-            writer.close()
     finally:
-        proxy.terminate()
+        proxy.kill()
         proxy.wait()
         server.close()
 
