@@ -1,8 +1,8 @@
 //! The whole process on a processor of another kind, aarch64, by an emulator: as the only process,
 //! and as the NIC's beside a CPU's process of this machine.
 //!
-//! `scripts/aarch64.sh` builds it, which takes some minutes; `make test-long` calls it. Where it has
-//! not been built the tests say so, and pass.
+//! `scripts/aarch64.sh` builds it, which takes some minutes; `make test-long` calls it. Where it
+//! has not been built the tests say so, and pass.
 
 use crate::packet_offload::{mixed, run_by};
 use std::path::PathBuf;
