@@ -31,6 +31,8 @@ fmt-check:
 PARTS = 1..60 61..120 121..180 181..240 241..300 301..360 361..420
 test-long:
 	@scripts/setup.sh test
+	scripts/aarch64.sh
+	cargo test --profile checks -p wireloom-tests --test packets -- packet_processors::
 	cargo test --profile checks -p wireloom-runtime --lib -- --ignored a_million_messages
 	WIRELOOM_FUZZ_SECONDS=20 cargo test --profile checks -p wireloom-tests --test programs -- fuzz::
 	WIRELOOM_SEEDS=1..40 cargo test --profile checks -p wireloom-tests --test programs -- differential::

@@ -51,7 +51,7 @@ pub mod verify;
 pub mod walk;
 
 pub use body::*;
-pub use conversation::{Upstream, UPSTREAMS_MAX};
+pub use conversation::{Peer, Upstream, UPSTREAMS_MAX};
 pub use elements::{Element, Input, Target, Wire};
 pub use frame_part::FramePart;
 pub use on::On;
@@ -768,16 +768,6 @@ impl Module {
     /// Whether a port is a queue of frames.
     pub fn is_queue(&self, port: PortId) -> bool {
         self.ports.get(port.index()).is_some_and(|p| p.kind.is_queue())
-    }
-
-    /// The message of a handler of connections, local 0: its protocol and its unit.
-    pub fn message_of(&self, on: On) -> Option<(ProtocolId, UnitId)> {
-        if let On::Message { protocol, .. } = on {
-            return Some((protocol, self.protocols.get(protocol.index())?.request));
-        }
-        let On::Upstream(upstream) = on else { return None };
-        let protocol = self.upstream_protocol(upstream)?;
-        Some((protocol, self.protocols.get(protocol.index())?.response?))
     }
 
     /// The signal that a handler answers.

@@ -92,3 +92,15 @@ impl On {
         }
     }
 }
+
+impl Module {
+    /// The message of a handler of connections, local 0: its protocol and its unit.
+    pub fn message_of(&self, on: On) -> Option<(ProtocolId, UnitId)> {
+        if let On::Message { protocol, .. } = on {
+            return Some((protocol, self.protocols.get(protocol.index())?.request));
+        }
+        let On::Upstream(upstream) = on else { return None };
+        let protocol = self.upstream_protocol(upstream)?;
+        Some((protocol, self.protocols.get(protocol.index())?.response?))
+    }
+}
