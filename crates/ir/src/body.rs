@@ -599,3 +599,20 @@ pub struct Carried {
     pub field: PacketFieldId,
     pub value: Expr,
 }
+
+/// A member of a conversation, as a handler of it sees them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Peer {
+    Client,
+    Upstream(UpstreamId),
+}
+
+impl Peer {
+    /// Its number in the C ABI (`wl_host.tell`).
+    pub fn number(self) -> u32 {
+        match self {
+            Peer::Client => 0,
+            Peer::Upstream(c) => c.0 + 1,
+        }
+    }
+}

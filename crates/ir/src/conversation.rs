@@ -15,23 +15,6 @@ pub struct Upstream {
 /// Most upstreams of a module.
 pub const UPSTREAMS_MAX: usize = 16;
 
-/// A member of a conversation, as a handler of it sees them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Peer {
-    Client,
-    Upstream(UpstreamId),
-}
-
-impl Peer {
-    /// Its number in the C ABI (`wl_host.tell`).
-    pub fn number(self) -> u32 {
-        match self {
-            Peer::Client => 0,
-            Peer::Upstream(c) => c.0 + 1,
-        }
-    }
-}
-
 impl Module {
     pub fn upstream_protocol(&self, upstream: UpstreamId) -> Option<ProtocolId> {
         let port = self.upstreams.get(upstream.index())?.port;

@@ -51,7 +51,7 @@ pub mod verify;
 pub mod walk;
 
 pub use body::*;
-pub use conversation::{Peer, Upstream, UPSTREAMS_MAX};
+pub use conversation::{Upstream, UPSTREAMS_MAX};
 pub use elements::{Element, Input, Target, Wire};
 pub use frame_part::FramePart;
 pub use on::On;
