@@ -44,7 +44,7 @@ pub fn compile_text(text: &str, spare: bool, constants: &[(&str, u64)]) -> Resul
             .map_err(|e| Error::System(format!("cannot run {clang}"), e))
     };
     // From what is fastest to what needs least of the stack.
-    const ALL: [&[&str]; 3] = [&[], &["-DWL_NO_NEAR"], &["-DWL_NO_NEAR", "-DWL_PLACES_KEPT"]];
+    const ALL: [&[&str]; 3] = [&[], &["-DWL_NO_NEAR"], &["-DWL_NO_NEAR", "-DWL_PLACES_KEPT", "-Os"]];
     let mut out = run(ALL[if spare { 2 } else { 0 }])?;
     for more in ALL[1..].iter().filter(|_| !spare) {
         if !out.status.success() {
