@@ -411,7 +411,9 @@ fn talk(port: u16, client: u32, seed: u64) -> (usize, bool) {
             whole += m.len();
         }
         let told = &got[whole..];
-        assert!(told == frame(b'L', b"") || told == frame(b'F', b""), "client {client}: {} of {}", same, got.len());
+        // Servers that lost several connections in a row are down: nothing is opened there.
+        let is_word = [b'L', b'F', b'R'].iter().any(|kind| told == frame(*kind, b""));
+        assert!(is_word, "client {client}: {same} of {}, then {:?}", got.len(), &told[..told.len().min(20)]);
     }
     assert!(dies || !ended || same == all.len() || same < got.len() || got.len() < all.len());
     (same, !dies && same == all.len())
