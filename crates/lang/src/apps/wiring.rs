@@ -109,10 +109,10 @@ impl Compiler<'_> {
     fn has_failed(&self, e: &Expr) -> bool {
         let e = if let ExprKind::Index(b, _) = &*e.kind { b } else { e };
         let of = |name: &str| matches!(self.app.get(name), Some(AppName::Failed));
-        match &*e.kind {
-            ExprKind::Name(id) => of(&id.name),
-            _ => crate::apps::arrays::instance_port(e).is_some_and(|(n, _)| of(&n.name)),
+        if let ExprKind::Name(id) = &*e.kind {
+            return of(&id.name);
         }
+        crate::apps::arrays::instance_port(e).is_some_and(|(n, _)| of(&n.name))
     }
 
     #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
