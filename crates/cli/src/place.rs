@@ -18,6 +18,7 @@ use wireloom_ir::desc::{Desc, FrameEngine, HandlerOn, ParamValue, PortKind};
 use wireloom_ir::ops::Device;
 use wireloom_ir::placement::{self, obstacles, specialise, Obstacle};
 use wireloom_ir::{HandlerId, Module, On, PortId, Span, TableId, TableKind};
+use wireloom_runtime::log_lines::{log_line, STATEMENT};
 use wireloom_runtime::packet::nic::Role;
 use wireloom_runtime::packet::{hook_ring, Gives, Hooked};
 use wireloom_runtime::{params, Outside, Program};
@@ -63,7 +64,7 @@ fn log_lines(object: &Mutex<Object>, app: &str) -> bool {
         std::iter::from_fn(|| object.line()).take(LINES).collect()
     };
     for line in &lines {
-        log::warn!(target: "app", "{app}: {}", String::from_utf8_lossy(line));
+        log_line(app, STATEMENT, line);
     }
     lines.len() == LINES
 }

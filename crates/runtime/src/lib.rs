@@ -19,7 +19,7 @@ pub mod crypto;
 pub mod engine;
 pub mod error;
 pub mod large_pages;
-mod log_lines;
+pub mod log_lines;
 pub mod merge;
 pub mod packet;
 pub mod params;

@@ -195,6 +195,31 @@ fn ready_behind_the_start() {
     app.kill();
 }
 
+/// Bytes of a packet that the hook logs begin no line of their own, and control no terminal.
+#[test]
+fn log_live() {
+    if !has_xdp() {
+        return;
+    }
+    let Some(net) = Net::new(&["a", "b"], &TOOLS) else { return };
+    net.link(("a", "a0", "02:00:00:00:0a:01"), ("b", "b0", "02:00:00:00:0b:01"));
+    net.sh("b", "ip addr add 10.8.0.2/24 dev b0; ip neigh add 10.8.0.1 lladdr 02:00:00:00:0a:01 dev b0");
+    ready(&net, &[("b", "b0")]);
+    let folder = Folder::new("xdp-log");
+    let source = "app says { port wire = nic(\"a0\")
+        on wire(p) where p.ip4 and p.udp on xdp { log \"from \", p.ip4.src, \": \", slice(p.payload, 0, 30) } }";
+    let path = written(&folder, source).display().to_string();
+    let mut app = net.app("a", &path, &["--control", "off"]);
+    let send = "import socket; socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\
+         .sendto(b'a' + bytes([10]) + b'ERROR' + bytes([27]) + b'[2Jz', ('10.8.0.1', 53))";
+    net.sh("b", &format!("python3 -c \"{send}\""));
+    let line = "says: from 10.8.0.2: a\\nERROR\\u{1b}[2Jz";
+    net.until("the line is there", || app.output().contains("says: from"));
+    let said = app.output();
+    assert!(said.lines().any(|l| l.ends_with(line)), "{said}");
+    app.kill();
+}
+
 /// A source that is too fast is held up, another one is not; prefixes change while it runs.
 #[test]
 fn ddos_live() {

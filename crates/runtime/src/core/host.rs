@@ -137,15 +137,8 @@ unsafe extern "C" fn log_line(core: *mut wl_core, level: u32, text: wl_bytes) {
     if let Some(note) = &mut this.noting {
         return note.column(text);
     }
-    let level = match level {
-        0 => log::Level::Error,
-        1 => log::Level::Warn,
-        2 => log::Level::Info,
-        3 => log::Level::Debug,
-        _ => log::Level::Trace,
-    };
     let app = this.apps.iter().find(|a| std::ptr::eq(&*a.wl, core)).map_or("", |a| a.app.desc.app.as_str());
-    log::log!(target: "app", level, "{app}: {}", crate::log_lines::one_line(text));
+    crate::log_lines::log_line(app, level, text);
 }
 
 unsafe extern "C" fn fault(core: *mut wl_core, kind: u32, place: u32) {

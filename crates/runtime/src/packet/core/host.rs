@@ -111,8 +111,7 @@ unsafe extern "C" fn grow(core: *mut wl_core, need: u32) -> c_int {
 unsafe extern "C" fn log_line(core: *mut wl_core, level: u32, text: wl_bytes) {
     // SAFETY: as above.
     let (this, text) = unsafe { (of(core), text.as_slice()) };
-    let level = [log::Level::Error, log::Level::Warn, log::Level::Info, log::Level::Debug].get(level as usize).copied();
-    log::log!(target: "app", level.unwrap_or(log::Level::Trace), "{}: {}", this.app.app.desc.app, crate::log_lines::one_line(text));
+    crate::log_lines::log_line(&this.app.app.desc.app, level, text);
 }
 
 unsafe extern "C" fn fault(core: *mut wl_core, kind: u32, place: u32) {
