@@ -148,6 +148,8 @@ pub struct Receiver {
     way: In,
     /// None: the core itself.
     from: Option<CorePlace>,
+    /// The time of the last frame. Frames of one sender come in the order of their times.
+    seen: u64,
     pub port: u16,
     pub instance: u16,
     pub handler: u32,
@@ -160,7 +162,8 @@ impl Receiver {
         let said = self.from.as_ref().map(CorePlace::upstream).map(|u| (u.has_ended(), u.clock.load(Acquire)));
         match (self.way.peek(), said) {
             (Some(now), _) => (now, true),
-            (None, Some((false, clock))) => (clock, false),
+            // The frame may have been shown before the sender's clock was.
+            (None, Some((false, clock))) => (clock.max(self.seen), false),
             (None, _) => (u64::MAX, false),
         }
     }
@@ -170,7 +173,9 @@ impl Receiver {
         if now.is_some() && self.way.peek() != now {
             return None;
         }
-        self.way.take(pool)
+        let item = self.way.take(pool)?;
+        self.seen = item.now;
+        Some(item)
     }
 
     fn has_ended(&mut self) -> bool {
@@ -260,7 +265,7 @@ impl Crossings {
 
     fn receive(&mut self, way: In, from: Option<CorePlace>, p: &QueueInstance) {
         let (port, instance) = (p.port as u16, p.instance as u16);
-        self.from.push(Receiver { way, from, port, instance, handler: p.handler });
+        self.from.push(Receiver { way, from, seen: 0, port, instance, handler: p.handler });
     }
 
     fn send_to(&mut self, to: usize, out: Out, p: &QueueInstance) -> usize {
