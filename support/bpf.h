@@ -395,13 +395,7 @@ typedef struct wl_near {
 typedef wl_view wl_walk;
 #define WL_WALK_PLACES WL_NO_PLACES
 #else
-typedef struct wl_walk {
-    const uint8_t *p;
-    uint32_t n, end, top, miss;
-    uint64_t has;
-    uint16_t at[WL_LAYERS], to[WL_LAYERS], lim[WL_LAYERS], slot[WL_SLOTS];
-    uint8_t net[WL_LAYERS];
-} wl_walk;
+typedef wl_near wl_walk;
 /* A plain 0, or one unknown value for all, would keep ways apart that differ only in the headers
    that they have met. */
 #define WL_WALK_PLACES(x, v) do { _Pragma("unroll") for (unsigned j_ = 0; j_ < WL_LAYERS; j_++) { \

@@ -313,3 +313,13 @@ pub fn ip_text(ip: [u8; 16]) -> String {
     let v6 = std::net::Ipv6Addr::from(ip);
     v6.to_ipv4_mapped().map_or_else(|| v6.to_string(), |v4| v4.to_string())
 }
+
+/// An address and a port; the address of IPv6 in brackets (RFC 3986, section 3.2.2).
+pub fn endpoint_text(ip: [u8; 16], port: u16) -> String {
+    let ip = ip_text(ip);
+    if ip.contains(':') {
+        format!("[{ip}]:{port}")
+    } else {
+        format!("{ip}:{port}")
+    }
+}

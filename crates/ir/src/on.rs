@@ -96,11 +96,13 @@ impl On {
 impl Module {
     /// The message of a handler of connections, local 0: its protocol and its unit.
     pub fn message_of(&self, on: On) -> Option<(ProtocolId, UnitId)> {
-        if let On::Message { protocol, .. } = on {
-            return Some((protocol, self.protocols.get(protocol.index())?.request));
+        let unit = |p: ProtocolId, of: fn(&Protocol) -> Option<UnitId>| Some((p, of(self.protocols.get(p.index())?)?));
+        match on {
+            On::Message { protocol, .. } => unit(protocol, |p| Some(p.request)),
+            On::Upstream(upstream) => unit(self.upstream_protocol(upstream)?, |p| p.response),
+            On::Opened(_) | On::Closed(_) | On::Greeting(_) | On::Probe(_) | On::Signal(_) => None,
+            On::UpstreamOpened(_) | On::UpstreamClosed(_) | On::Frame { .. } | On::Check { .. } => None,
+            On::Fault | On::Start | On::End | On::Every(_) | On::Test(_) => None,
         }
-        let On::Upstream(upstream) = on else { return None };
-        let protocol = self.upstream_protocol(upstream)?;
-        Some((protocol, self.protocols.get(protocol.index())?.response?))
     }
 }

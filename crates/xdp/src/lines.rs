@@ -1,25 +1,21 @@
 //! Text of the lines that programs in the hook log.
 
 use wireloom_codegen_c::xdp::LinePart;
-use wireloom_interp::value::ip_text;
+use wireloom_interp::value::{endpoint_text, ip_text};
 
 /// The text of a record: the line's number, then the values of its parts. `None`: it is none.
 pub fn text_of(lines: &[Vec<LinePart>], record: &[u8]) -> Option<Vec<u8>> {
     let word = |at: usize| record.get(8 * at..8 * at + 8)?.try_into().ok().map(u64::from_le_bytes);
     let (parts, mut at, mut text) = (lines.get(usize::try_from(word(0)?).ok()?)?, 1, Vec::new());
     for part in parts {
-        let address = || -> Option<String> { Some(ip_text(record.get(8 * at..8 * at + 16)?.try_into().ok()?)) };
+        let address = || -> Option<[u8; 16]> { record.get(8 * at..8 * at + 16)?.try_into().ok() };
         match part {
             LinePart::Text(t) => text.extend_from_slice(t),
             LinePart::Bool => text.extend_from_slice(if word(at)? == 0 { b"false" } else { b"true" }),
             LinePart::Unsigned => text.extend_from_slice(word(at)?.to_string().as_bytes()),
             LinePart::Signed => text.extend_from_slice((word(at)? as i64).to_string().as_bytes()),
-            LinePart::Address => text.extend_from_slice(address()?.as_bytes()),
-            LinePart::Endpoint => {
-                let (ip, port) = (address()?, word(at + 2)?);
-                let shown = if ip.contains(':') { format!("[{ip}]:{port}") } else { format!("{ip}:{port}") };
-                text.extend_from_slice(shown.as_bytes())
-            }
+            LinePart::Address => text.extend_from_slice(ip_text(address()?).as_bytes()),
+            LinePart::Endpoint => text.extend_from_slice(endpoint_text(address()?, word(at + 2)? as u16).as_bytes()),
             LinePart::Bytes(most) => {
                 let n = word(at)?.min(*most) as usize;
                 text.extend_from_slice(record.get(8 * (at + 1)..8 * (at + 1) + n)?)

@@ -12,7 +12,8 @@ use super::tables::Table;
 use crate::grammar::Grammar;
 use crate::stop::{internal, Res, Stop};
 use crate::value::{
-    encoded_size, fixed_size, from_canonical, get_fixed, int_type, ip_text, put_fixed, signed, Endpoint, MsgRef, Value,
+    encoded_size, endpoint_text, fixed_size, from_canonical, get_fixed, int_type, ip_text, put_fixed, signed, Endpoint,
+    MsgRef, Value,
 };
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -421,11 +422,7 @@ impl Activation<'_> {
                 _ => out.extend_from_slice(i.to_string().as_bytes()),
             },
             Value::Ip(ip) => out.extend_from_slice(ip_text(*ip).as_bytes()),
-            Value::Endpoint(e) => {
-                let ip = ip_text(e.ip);
-                let text = if ip.contains(':') { format!("[{ip}]:{}", e.port) } else { format!("{ip}:{}", e.port) };
-                out.extend_from_slice(text.as_bytes());
-            }
+            Value::Endpoint(e) => out.extend_from_slice(endpoint_text(e.ip, e.port).as_bytes()),
             // Others have no text, as in compiled code.
             _ => {}
         }

@@ -160,24 +160,8 @@ fn needed_whole(m: &Module, unit: UnitId) -> bool {
                         .flatten()
                         .any(|b| body_needs_tail(m, rule, unit, b, LocalId(0)))))
     });
-    let handlers = m.handlers.iter().any(|h| match h.on {
-        On::Message { .. } | On::Upstream(_) => {
-            m.message_of(h.on).is_some_and(|(_, u)| u == unit) && body_needs_tail(m, rule, unit, &h.body, LocalId(0))
-        }
-        On::Frame { .. }
-        | On::Opened(_)
-        | On::Greeting(_)
-        | On::Probe(_)
-        | On::Closed(_)
-        | On::UpstreamOpened(_)
-        | On::UpstreamClosed(_)
-        | On::Fault
-        | On::Start
-        | On::End
-        | On::Every(_)
-        | On::Signal(_)
-        | On::Test(_)
-        | On::Check { .. } => false,
+    let handlers = m.handlers.iter().any(|h| {
+        m.message_of(h.on).is_some_and(|(_, u)| u == unit) && body_needs_tail(m, rule, unit, &h.body, LocalId(0))
     });
     // A message that is parsed again has waited whole.
     let mut parsed = false;

@@ -203,8 +203,7 @@ impl FramePort for HookRing {
 
     /// Frames leave by the socket of their interface.
     fn transmit(&mut self, pool: &mut Pool, batch: &mut Batch) -> Sent {
-        batch.bufs.iter().for_each(|b| pool.put(*b));
-        batch.clear();
+        batch.release(pool);
         Sent::default()
     }
 

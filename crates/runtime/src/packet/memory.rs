@@ -153,8 +153,6 @@ pub struct MemoryPort {
     starts: Vec<u32>,
     /// The longest of them.
     longest: usize,
-    /// Frames in a batch at most.
-    batch: usize,
     /// Copies of the frames at hand, with room around each ([`FramePort::lends`]); none before the
     /// first are asked for.
     lent: Vec<CacheLine>,
@@ -178,7 +176,6 @@ impl MemoryPort {
         let end = frames.data.len() as u32;
         let begins = || frames.index.iter().map(|f| f.0);
         let starts = begins().chain([end]).chain(begins().cycle().take(AHEAD)).collect();
-        let batch = if frames.data.len() > CACHED_MAX { BATCH } else { usize::MAX };
         let longest = frames.index.iter().map(|f| f.1 as usize).max().unwrap_or(0);
         // Whole lines are copied.
         frames.data.resize(frames.data.len() + LINE, 0);
@@ -186,7 +183,6 @@ impl MemoryPort {
             frames: Frames { rounds, ..frames },
             starts,
             longest,
-            batch,
             lent: Vec::new(),
             at: 0,
             capture,
@@ -473,7 +469,7 @@ impl FramePort for MemoryPort {
     }
 
     fn receive_ready(&mut self, into: &mut Batch, most: usize, until: u64, label: Label) -> u64 {
-        let most = most.min(self.batch);
+        let most = if self.frames.data.len() > CACHED_MAX { most.min(BATCH) } else { most };
         let n = self.next_frames(if self.frames.in_place { most } else { most.min(LENT) }, until);
         if n == 0 {
             into.clear();
