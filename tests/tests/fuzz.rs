@@ -46,7 +46,7 @@ fn sanitized(args: &[&str], seconds: &str) -> Output {
 
 #[test]
 fn every_message_sanitized() {
-    let seconds = std::env::var("WIRELOOM_FUZZ_SECONDS").unwrap_or_else(|_| "2".into());
+    let seconds = std::env::var("WIRELOOM_FUZZ_SECONDS").unwrap_or_else(|_| "1".into());
     for message in MESSAGES {
         let out = sanitized(&["fuzz", message], &seconds);
         assert_eq!(out.code, Some(0), "{message}: {}", out.text);
