@@ -199,6 +199,13 @@ pub fn effect(env: &Env, s: &StmtKind, locals: &mut [Value]) -> Res<()> {
             let kind = unsafe { (*a.core().host).open }.map_or(0, |f| unsafe { f(a.task, upstream.0, index) });
             lost(kind, *place)?
         }
+        StmtKind::Dismiss(to) => {
+            let to = handles(&here, to)?;
+            // SAFETY: as for reply.
+            if let Some(f) = unsafe { (*a.core().host).dismiss } {
+                unsafe { f(a.task, to.as_ptr(), to.len() as u32) }
+            }
+        }
         StmtKind::CloseUpstream(upstream) => {
             // SAFETY: as for reply.
             if let Some(f) = unsafe { (*a.core().host).shut } {
@@ -236,6 +243,15 @@ fn lost(kind: u32, place: PlaceId) -> Res<()> {
     }
 }
 
+/// The clients that a value names.
+fn handles(env: &Env, to: &Expr) -> Res<Vec<u64>> {
+    let number = |v: &Value| v.as_int().map_or_else(|| internal("a client is named by no handle"), |n| Ok(n as u64));
+    match env.eval(to)? {
+        Value::List(all) => all.iter().map(number).collect(),
+        one => Ok(vec![number(&one)?]),
+    }
+}
+
 /// Operations that send, wait, or run blocks of their own.
 pub fn outward(env: &Env, op: &Op, locals: &mut Vec<Value>) -> Res<()> {
     let a = env.activation()?;
@@ -262,6 +278,16 @@ pub fn outward(env: &Env, op: &Op, locals: &mut Vec<Value>) -> Res<()> {
             let tell = unsafe { (*a.core().host).tell };
             let kind = tell.map_or(0, |f| unsafe { f(a.task, to.number(), head, ready.tail) });
             lost(kind, *place)
+        }
+        Op::Deliver { to, msg, place } => {
+            let to = handles(&Env { locals, ..*env }, to)?;
+            let ready = outgoing::build(env, a, msg, locals)?;
+            let head = a.head(&ready)?;
+            // SAFETY: as for reply.
+            if let Some(f) = unsafe { (*a.core().host).deliver } {
+                unsafe { f(a.task, to.as_ptr(), to.len() as u32, head, ready.tail, place.0) };
+            }
+            Ok(())
         }
         Op::Call { port, index, msg, within, args, hold, hold_req } => {
             let here = Env { locals, ..*env };
