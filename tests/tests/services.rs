@@ -26,6 +26,7 @@ mod memcached_binary;
 mod memcached_text;
 mod merge_nodes;
 mod mqtt;
+mod mqtt_broker;
 mod plain_proxies;
 mod postgres;
 mod random_commands;

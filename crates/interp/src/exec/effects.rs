@@ -120,8 +120,11 @@ pub fn effect(env: &Env, s: &StmtKind, locals: &mut [Value]) -> Res<()> {
         StmtKind::TableNext { table, cursor, key, value, more, .. } => {
             let at = locals[cursor.index()].as_int().unwrap_or(0) as u64;
             let mut t = a.table(*table)?;
-            // Each core walks its own part: here all tables are shared, and the first core's.
-            let found = if a.core().index == 0 { t.step(at, a.now()) } else { None };
+            // Each core walks its own part: here all tables are shared, and the first core's. A
+            // connection has one core: its handlers see all.
+            let handler = a.task().and_then(|t| env.module.handlers.get(t.handler as usize));
+            let all = a.core().index == 0 || handler.is_some_and(|h| h.on.is_of_connections());
+            let found = if all { t.step(at, a.now()) } else { None };
             a.done(*table, t);
             locals[cursor.index()] = Value::Int(found.as_ref().map_or(u64::MAX, |f| f.0).into());
             locals[more.index()] = Value::Bool(found.is_some());
