@@ -1,7 +1,7 @@
 //! `apps/mqtt_broker.loom` between real clients: Paho and mosquitto's, on two cores.
 
 use std::process::Command;
-use wireloom_tests::{admin, finish, free_port, python, require_tool, Wireloom};
+use wireloom_tests::{admin, finish, free_port, python, require_tool, Process, Wireloom};
 
 /// What the scripts share: clients of Paho in either of its versions.
 const PAHO: &str = "
@@ -32,7 +32,7 @@ def until(what, holds):
 ";
 
 /// A broker on two cores, where there are two; its admin page.
-fn broker() -> (Wireloom, u16) {
+fn broker() -> (Process, u16) {
     let page = free_port();
     let cores = std::thread::available_parallelism().map_or(1, |n| n.get().min(2));
     let list = if cores == 2 { "0,1" } else { "0" };

@@ -14,6 +14,7 @@ mod control;
 mod conversations;
 mod distribution;
 mod faults_http;
+mod handles;
 mod http_apart;
 mod http_hostile;
 mod http_pipeline;

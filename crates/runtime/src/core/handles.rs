@@ -51,6 +51,8 @@ pub(super) struct Reach {
     mail: Option<Mail>,
     /// Connections that are not read until inboxes of other cores have room.
     held: Vec<Id>,
+    /// The receivers of a message by their cores; empty between two messages.
+    others: Vec<Vec<u64>>,
 }
 
 impl Core {
@@ -95,20 +97,29 @@ impl Core {
         self.send_record(Record { app, place: crate::stats::NO_PLACE, closes: true, handles, head: &[], rest: &[] });
     }
 
-    /// Receivers that follow each other on one core get one record.
+    /// Receivers of one core share a record.
     fn send_record(&mut self, r: Record) {
         let core = |h: &u64| entry_of(*h).map(|e| e.0);
+        let mut others = std::mem::take(&mut self.reach.others);
         for same in r.handles.chunk_by(|a, b| core(a) == core(b)) {
             match core(&same[0]) {
                 Some(c) if c == self.index => self.accept_record(&Record { handles: same, ..r }),
-                Some(c) => {
-                    for some in same.chunks(RECEIVERS) {
-                        self.mail_record(c, &Record { handles: some, ..r });
+                Some(c) if c < self.stats.len() => {
+                    if others.len() <= c {
+                        others.resize_with(c + 1, Vec::new);
                     }
+                    others[c].extend_from_slice(same);
                 }
-                None => self.not_delivered(&r, same.len(), WL_F_LOST),
+                _ => self.not_delivered(&r, same.len(), WL_F_LOST),
             }
         }
+        for (core, handles) in others.iter_mut().enumerate().filter(|(_, h)| !h.is_empty()) {
+            for some in handles.chunks(RECEIVERS) {
+                self.mail_record(core, &Record { handles: some, ..r });
+            }
+            handles.clear();
+        }
+        self.reach.others = others;
     }
 
     fn mail_record(&mut self, core: usize, r: &Record) {
@@ -228,9 +239,10 @@ impl Core {
     /// Tells the cores that have got something, at the end of a batch.
     #[inline]
     pub(super) fn announce_mail(&mut self) {
-        if let Some(m) = &mut self.reach.mail {
-            m.announce();
-        }
+        let Some(m) = &mut self.reach.mail else { return };
+        m.announce();
+        // A reader that is behind tells of room from now on.
+        self.look_for_room();
     }
 
     /// Whether there are messages of this core that nobody knows of yet.

@@ -205,6 +205,14 @@ struct Inbox {
 }
 
 impl Inbox {
+    /// Says that a writer has written.
+    fn ring(&self, writer: usize) {
+        let bit = 1 << (writer % 64);
+        if self.bell.load(Ordering::Relaxed) & bit == 0 {
+            self.bell.fetch_or(bit, Ordering::SeqCst);
+        }
+    }
+
     fn wake(&self) {
         if let Some(w) = self.waker.get() {
             w.wake();
@@ -274,10 +282,8 @@ impl Mail {
         }
         let ring = self.inboxes.ring(to, self.me).get_or_init(|| Ring::new(self.inboxes.bytes));
         let sent = ring.write(r);
-        let bit = 1 << (self.me % 64);
-        if inbox.bell.load(Ordering::Relaxed) & bit == 0 {
-            inbox.bell.fetch_or(bit, Ordering::SeqCst);
-        }
+        // A reader that is at work may see it at once; `announce` makes sure.
+        inbox.ring(self.me);
         if !self.touched.contains(&to) {
             self.touched.push(to);
         }
@@ -301,9 +307,11 @@ impl Mail {
         if self.touched.is_empty() {
             return;
         }
+        // What has been written is seen by whoever clears the bell behind this.
         fence(Ordering::SeqCst);
         for to in self.touched.drain(..) {
             let inbox = &self.inboxes.all[to];
+            inbox.ring(self.me);
             if inbox.asleep.swap(false, Ordering::SeqCst) {
                 inbox.wake();
             }
@@ -366,7 +374,9 @@ impl Mail {
         if bell.load(Ordering::Relaxed) == 0 {
             return 0;
         }
-        bell.swap(0, Ordering::SeqCst)
+        let rung = bell.swap(0, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        rung
     }
 
     /// The records of writers that have rung, as many as there were at the call.
