@@ -76,7 +76,10 @@ time.sleep(0.3)
 for n, w in want.items():
     assert sorted(m[0] for m in fresh(n)) == sorted(w), (n, got[n])
     assert all(m[2] == (0 if n == 'low' else 1) for m in fresh(n)), got[n]
+left = threading.Event()
+subs['exact'].on_unsubscribe = lambda *a: left.set()
 subs['exact'].unsubscribe('kept/a')
+assert left.wait(20)
 # Long payloads, and many at once.
 big = bytes(range(256)) * 250
 early.publish('kept/a', big, qos=1).wait_for_publish(20)
