@@ -105,7 +105,7 @@ fn lines_reach_their_rooms_while_others_come_and_go() {
             let over = over.clone();
             std::thread::spawn(move || {
                 let mut rounds = 0;
-                while !over.load(std::sync::atomic::Ordering::Relaxed) && rounds < 800 {
+                while rounds < 150 || !over.load(std::sync::atomic::Ordering::Relaxed) && rounds < 800 {
                     let mut m = Member::enter(port, &format!("room{}", (rounds + n) % 4));
                     m.say(&format!("guest {n}"));
                     reset(m.stream);

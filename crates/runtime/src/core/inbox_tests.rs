@@ -126,7 +126,7 @@ fn both_ways_between_threads() {
             }
         }
     };
-    let (one, two) = (run(0), run(1));
+    let (mut one, two) = (run(0), run(1));
     let other = std::thread::spawn(two);
     one();
     other.join().expect("the other thread is content");
