@@ -24,6 +24,8 @@ const MESSAGES: &[&str] = &[
     "std.syslog.Message",
     "std.statsd.Message",
     "std.mqtt.Packet",
+    "std.mqtt_server.Request",
+    "std.mqtt_server.Packet",
     "std.postgres.Front",
     "std.postgres.Back",
 ];
