@@ -97,8 +97,7 @@ fn lines_reach_their_rooms_while_others_come_and_go() {
     const LINES: usize = 300;
     let (service, page, _folder) = rooms("handles_rooms");
     let port = service.port;
-    let members: Vec<(usize, Member)> =
-        (0..24).map(|n| (n, Member::enter(port, &format!("room{}", n % 4)))).collect();
+    let members: Vec<(usize, Member)> = (0..24).map(|n| (n, Member::enter(port, &format!("room{}", n % 4)))).collect();
     let over = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
     let churn: Vec<_> = (0..2)
         .map(|n| {

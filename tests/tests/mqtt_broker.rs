@@ -3,7 +3,7 @@
 use std::process::Command;
 use wireloom_tests::{admin, finish, free_port, python, require_tool, Process, Wireloom};
 
-/// What the scripts share: clients of Paho in either of its versions.
+/// The beginning of each script: clients of Paho in either of its versions.
 const PAHO: &str = "
 import os, random, signal, subprocess, sys, threading, time
 import paho.mqtt.client as mqtt

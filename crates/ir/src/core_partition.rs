@@ -220,9 +220,12 @@ impl Uses {
             ExprKind::Counter(c) => {
                 self.reads.insert(Resource::Counter(*c));
             }
-            ExprKind::Session(_) | ExprKind::ConnPeer | ExprKind::ConnLocal | ExprKind::ConnId | ExprKind::ConnHandle | ExprKind::ConnFlow => {
-                self.connection = true
-            }
+            ExprKind::Session(_)
+            | ExprKind::ConnPeer
+            | ExprKind::ConnLocal
+            | ExprKind::ConnId
+            | ExprKind::ConnHandle
+            | ExprKind::ConnFlow => self.connection = true,
             ExprKind::Call(f, _) => called.push(*f),
             _ => {}
         });

@@ -39,7 +39,8 @@ pub const TICK: u64 = 1_000_000;
 /// Whether an option has an effect on ports that listen, or on ports that connect.
 pub fn applies(name: &str, listen: bool) -> bool {
     match name {
-        "accept_timeout" | "cancel" | "slice" | "read_timeout" | "read" | "max_outstanding" | "max_answer" | "max_queued" => listen,
+        "accept_timeout" | "cancel" | "slice" | "read_timeout" | "read" | "max_outstanding" | "max_answer"
+        | "max_queued" => listen,
         "connect_timeout" | "connect" | "answer_timeout" | "stream_timeout" | "call_timeout" | "call" | "timeout"
         | "connections" | "pipeline" | "reuse" | "failover" | "eject_after" | "eject_time" | "probe" => !listen,
         _ => true,

@@ -274,7 +274,8 @@ impl<'a> Mock<'a> {
         let peer = "192.0.2.7:4711".parse().map_or_else(|_| wl_endpoint::default(), |a: std::net::SocketAddr| a.into());
         let local =
             "198.51.100.1:80".parse().map_or_else(|_| wl_endpoint::default(), |a: std::net::SocketAddr| a.into());
-        let mut conn = wl_conn { session: self.session.as_mut_ptr().cast(), peer, local, port: 0, instance: 0, id: 9, handle: 5 };
+        let mut conn =
+            wl_conn { session: self.session.as_mut_ptr().cast(), peer, local, port: 0, instance: 0, id: 9, handle: 5 };
         let mut frame = vec![0u64; (self.t.frame_size as usize).div_ceil(8) + 1];
         let msg = req.msg();
         let mut task = self.task(handler, &mut frame, &mut conn, msg);

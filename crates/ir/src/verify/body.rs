@@ -549,7 +549,7 @@ impl<'a> Flow<'a, '_, '_> {
                 self.c.fault(path, FaultKind::LOST, *place);
             }
             StmtKind::Deliver { to, msg, place } => {
-                self.c.need(self.c.is_handles(to.ty), path, "a message is delivered to what is no handle");
+                self.c.need(self.c.is_handles(to.ty), path, "a message is delivered to a value that is no handle");
                 match self.c.m.told(Peer::Client) {
                     Some(unit) => self.message(here, msg, unit, state),
                     None => self.error(path, "no port has conversations"),
@@ -558,7 +558,7 @@ impl<'a> Flow<'a, '_, '_> {
             }
             StmtKind::Dismiss(to) => {
                 let known = self.c.is_handles(to.ty) && self.c.m.port_of(Peer::Client).is_some();
-                self.c.need(known, path, "what is closed is no handle");
+                self.c.need(known, path, "clients are closed by a value that is no handle");
             }
             StmtKind::OpenUpstream { upstream, index, place } => {
                 self.c.need(self.c.is_uint(index.ty), path, "an instance is not an unsigned integer");

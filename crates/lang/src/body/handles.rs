@@ -35,7 +35,9 @@ impl Lower<'_, '_> {
             _ => to,
         };
         let is_port = match &*place.kind {
-            ExprKind::Name(n) => self.lookup(&n.name).is_none() && (self.names_port(&n.name) || !self.is_value(&n.name)),
+            ExprKind::Name(n) => {
+                self.lookup(&n.name).is_none() && (self.names_port(&n.name) || !self.is_value(&n.name))
+            }
             _ => false,
         };
         if is_port || !self.in_app || self.cx.conversation_port().is_none() {
@@ -92,9 +94,13 @@ impl Lower<'_, '_> {
             return Err(self.cx.report(d));
         }
         if !self.cx.m.protocols[protocol.index()].response_args.is_empty() {
-            let d = Diagnostic::error("E0698", span, "messages of this protocol depend on what their conversation remembers")
-                .label("another client's is not known here")
-                .hint("a message `down` that is sent to handles has no parameters");
+            let d = Diagnostic::error(
+                "E0698",
+                span,
+                "messages of this protocol depend on what their conversation remembers",
+            )
+            .label("another client's is not known here")
+            .hint("a message `down` that is sent to handles has no parameters");
             return Err(self.cx.report(d));
         }
         let msg = self.forwarded(&msg, protocol, true, span)?;

@@ -372,9 +372,7 @@ impl<'c, 'a> Lower<'c, 'a> {
                 | Tell { .. }
                 | Deliver { .. }
                 | Dismiss(_)
-                | OpenUpstream { .. } => {
-                    Some("waits, answers or sends")
-                }
+                | OpenUpstream { .. } => Some("waits, answers or sends"),
                 _ => None,
             };
             if let Some(what) = what {

@@ -10,7 +10,7 @@
 //! if its output or an inbox is full.
 
 use super::conversation::ENDING;
-use super::inbox::{Inboxes, Mail, Record, Sent};
+use super::inbox::{Delivery, Inboxes, Mail, Record};
 use super::slab::Id;
 use super::types::{flag, Mode, WaitingMessage, CLIENT};
 use super::{Core, Raw};
@@ -123,11 +123,11 @@ impl Core {
     }
 
     fn mail_record(&mut self, core: usize, r: &Record) {
-        let sent = self.reach.mail.as_mut().map_or(Sent::Gone, |m| m.send(core, r));
+        let sent = self.reach.mail.as_mut().map_or(Delivery::Gone, |m| m.send(core, r));
         match sent {
-            Sent::Yes => {}
-            Sent::Full => self.not_delivered(r, r.handles.len(), WL_F_OVERLOAD),
-            Sent::Gone => self.not_delivered(r, r.handles.len(), WL_F_LOST),
+            Delivery::Yes => {}
+            Delivery::Full => self.not_delivered(r, r.handles.len(), WL_F_OVERLOAD),
+            Delivery::Gone => self.not_delivered(r, r.handles.len(), WL_F_LOST),
         }
     }
 

@@ -133,14 +133,7 @@ unsafe extern "C" fn shut(task: *mut wl_task, upstream: u32) {
     core.host_shut(id, upstream);
 }
 
-unsafe extern "C" fn deliver(
-    task: *mut wl_task,
-    handles: *const u64,
-    n: u32,
-    head: wl_bytes,
-    tail: u32,
-    place: u32,
-) {
+unsafe extern "C" fn deliver(task: *mut wl_task, handles: *const u64, n: u32, head: wl_bytes, tail: u32, place: u32) {
     // SAFETY: as above; the program's handles and bytes are valid during the call.
     let ((core, id), handles, head) = unsafe { (of(task), of_handles(handles, n), Raw::of(head.as_slice())) };
     core.host_deliver(id, handles, head, tail, place);

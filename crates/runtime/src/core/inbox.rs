@@ -3,7 +3,7 @@
 //! In: records of a core that sends. Out: the same records, in their order, on the core that owns
 //! the receivers. Neither side takes a lock or waits for the other. A record lies in one piece, so
 //! that its reader copies it once, into the output of each receiver. A long message lies outside of
-//! the ring, and its record names it.
+//! the ring, and its record names it. (`packet/spsc.rs` has rings of items of one size.)
 //!
 //! A ring that is more than half full tells its writer to read no further messages until there is
 //! room again. So only a single handler can fill a ring; then a record is refused.
@@ -12,6 +12,7 @@
 //! sleeping are written before the other side's are read, on both sides. So a wake is never missed.
 
 use crate::engine::Waker;
+use crate::packet::spsc::PaddedIndex;
 use std::sync::atomic::{fence, AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -43,16 +44,16 @@ pub struct Record<'a> {
 }
 
 /// The bytes of a long message, whose owner is the record.
-struct Outside {
+struct LongMessage {
     at: *mut [u8],
 }
 
 /// One writer, one reader. Positions count words and never go back.
-struct Ring {
+struct RecordRing {
     words: *mut u64,
     mask: usize,
-    written: AtomicUsize,
-    read: AtomicUsize,
+    written: PaddedIndex,
+    read: PaddedIndex,
     /// Bytes of long messages that wait.
     outside: AtomicUsize,
     /// The writer waits until there is room.
@@ -61,18 +62,18 @@ struct Ring {
 
 // SAFETY: the words between `read` and `written` belong to the reader, the others to the writer;
 // each side is one core's thread.
-unsafe impl Send for Ring {}
+unsafe impl Send for RecordRing {}
 // SAFETY: as above.
-unsafe impl Sync for Ring {}
+unsafe impl Sync for RecordRing {}
 
-impl Ring {
-    fn new(bytes: usize) -> Ring {
+impl RecordRing {
+    fn new(bytes: usize) -> RecordRing {
         let words = vec![0u64; bytes / 8].into_boxed_slice();
-        Ring {
+        RecordRing {
             mask: words.len() - 1,
             words: Box::into_raw(words).cast(),
-            written: AtomicUsize::new(0),
-            read: AtomicUsize::new(0),
+            written: PaddedIndex(AtomicUsize::new(0)),
+            read: PaddedIndex(AtomicUsize::new(0)),
             outside: AtomicUsize::new(0),
             crowded: AtomicBool::new(false),
         }
@@ -84,7 +85,7 @@ impl Ring {
 
     /// Words that wait.
     fn used(&self) -> usize {
-        self.written.load(Ordering::Relaxed).wrapping_sub(self.read.load(Ordering::Acquire))
+        self.written.0.load(Ordering::Relaxed).wrapping_sub(self.read.0.load(Ordering::Acquire))
     }
 
     /// Writes a record; false: there is no room. The writer's side only.
@@ -93,7 +94,7 @@ impl Ring {
         let long = bytes > LONG;
         let lies = if long { 2 } else { bytes.div_ceil(8) };
         let need = WORDS + r.handles.len() + lies;
-        let (mut at, size) = (self.written.load(Ordering::Relaxed), self.size());
+        let (mut at, size) = (self.written.0.load(Ordering::Relaxed), self.size());
         // A record does not pass the end of the memory.
         let here = size - (at & self.mask);
         let skipped = if here < need { here } else { 0 };
@@ -124,7 +125,7 @@ impl Ring {
                 to.add(r.head.len()).copy_from_nonoverlapping(r.rest.as_ptr(), r.rest.len());
             }
         }
-        self.written.store(at + need, Ordering::Release);
+        self.written.0.store(at + need, Ordering::Release);
         true
     }
 
@@ -140,7 +141,7 @@ impl Ring {
 
     /// Takes the oldest record; whether there was one. The reader's side only.
     fn take(&self, f: &mut dyn FnMut(Record)) -> bool {
-        let (mut at, end) = (self.read.load(Ordering::Relaxed), self.written.load(Ordering::Acquire));
+        let (mut at, end) = (self.read.0.load(Ordering::Relaxed), self.written.0.load(Ordering::Acquire));
         if at == end {
             return false;
         }
@@ -152,7 +153,7 @@ impl Ring {
         let message = at + WORDS + count;
         let outside = (kind & OUTSIDE != 0).then(|| {
             let first = self.get(message) as *mut u8;
-            Outside { at: std::ptr::slice_from_raw_parts_mut(first, bytes) }
+            LongMessage { at: std::ptr::slice_from_raw_parts_mut(first, bytes) }
         });
         // SAFETY: the record lies in one piece, and the writer does not touch it before `read` has
         // passed it.
@@ -169,19 +170,19 @@ impl Ring {
         if outside.is_some() {
             self.outside.fetch_sub(bytes, Ordering::Relaxed);
         }
-        self.read.store(at + (kind as u32 as usize), Ordering::Release);
+        self.read.0.store(at + (kind as u32 as usize), Ordering::Release);
         true
     }
 }
 
-impl Drop for Outside {
+impl Drop for LongMessage {
     fn drop(&mut self) {
         // SAFETY: it was made by `Box::into_raw` and is dropped once, by the reader.
         drop(unsafe { Box::from_raw(self.at) });
     }
 }
 
-impl Drop for Ring {
+impl Drop for RecordRing {
     fn drop(&mut self) {
         while self.take(&mut |_| {}) {}
         let words = std::ptr::slice_from_raw_parts_mut(self.words, self.size());
@@ -192,7 +193,7 @@ impl Drop for Ring {
 
 /// A core's side, as the others see it.
 #[derive(Default)]
-struct Inbox {
+struct Arrivals {
     /// A bit for each writer that has written, by its number modulo 64.
     bell: AtomicU64,
     /// The core waits for events.
@@ -204,7 +205,7 @@ struct Inbox {
     waker: OnceLock<Waker>,
 }
 
-impl Inbox {
+impl Arrivals {
     /// Says that a writer has written.
     fn ring(&self, writer: usize) {
         let bit = 1 << (writer % 64);
@@ -222,9 +223,9 @@ impl Inbox {
 
 /// The inboxes of a service's cores.
 pub struct Inboxes {
-    all: Vec<Inbox>,
+    all: Vec<Arrivals>,
     /// From core `s` to core `r`, at `r * cores + s`; made at the first use.
-    rings: Vec<OnceLock<Ring>>,
+    rings: Vec<OnceLock<RecordRing>>,
     bytes: usize,
 }
 
@@ -237,13 +238,13 @@ impl Inboxes {
     /// `bytes`: a power of two.
     fn with_rings_of(cores: usize, bytes: usize) -> Inboxes {
         Inboxes {
-            all: (0..cores).map(|_| Inbox::default()).collect(),
+            all: (0..cores).map(|_| Arrivals::default()).collect(),
             rings: (0..cores * cores).map(|_| OnceLock::new()).collect(),
             bytes,
         }
     }
 
-    fn ring(&self, reader: usize, writer: usize) -> &OnceLock<Ring> {
+    fn ring(&self, reader: usize, writer: usize) -> &OnceLock<RecordRing> {
         &self.rings[reader * self.all.len() + writer]
     }
 }
@@ -258,9 +259,9 @@ pub struct Mail {
     crowded: Vec<usize>,
 }
 
-/// What has become of a record.
+/// The fate of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sent {
+pub enum Delivery {
     Yes,
     /// The ring is full.
     Full,
@@ -275,12 +276,12 @@ impl Mail {
     }
 
     /// Hands a record to another core.
-    pub fn send(&mut self, to: usize, r: &Record) -> Sent {
-        let Some(inbox) = self.inboxes.all.get(to).filter(|_| to != self.me) else { return Sent::Gone };
+    pub fn send(&mut self, to: usize, r: &Record) -> Delivery {
+        let Some(inbox) = self.inboxes.all.get(to).filter(|_| to != self.me) else { return Delivery::Gone };
         if inbox.closed.load(Ordering::Acquire) {
-            return Sent::Gone;
+            return Delivery::Gone;
         }
-        let ring = self.inboxes.ring(to, self.me).get_or_init(|| Ring::new(self.inboxes.bytes));
+        let ring = self.inboxes.ring(to, self.me).get_or_init(|| RecordRing::new(self.inboxes.bytes));
         let sent = ring.write(r);
         // A reader that is at work may see it at once; `announce` makes sure.
         inbox.ring(self.me);
@@ -291,9 +292,9 @@ impl Mail {
             self.crowded.push(to);
         }
         if sent {
-            Sent::Yes
+            Delivery::Yes
         } else {
-            Sent::Full
+            Delivery::Full
         }
     }
 
@@ -307,7 +308,7 @@ impl Mail {
         if self.touched.is_empty() {
             return;
         }
-        // What has been written is seen by whoever clears the bell behind this.
+        // A reader that clears the bell behind this sees all records before it.
         fence(Ordering::SeqCst);
         for to in self.touched.drain(..) {
             let inbox = &self.inboxes.all[to];
@@ -383,8 +384,8 @@ impl Mail {
     pub fn receive(&self, rung: u64, f: &mut dyn FnMut(Record)) {
         for writer in (0..self.inboxes.all.len()).filter(|w| rung & 1 << (w % 64) != 0) {
             let Some(ring) = self.inboxes.ring(self.me, writer).get() else { continue };
-            let end = ring.written.load(Ordering::Acquire);
-            while (end.wrapping_sub(ring.read.load(Ordering::Relaxed)) as isize) > 0 && ring.take(f) {}
+            let end = ring.written.0.load(Ordering::Acquire);
+            while (end.wrapping_sub(ring.read.0.load(Ordering::Relaxed)) as isize) > 0 && ring.take(f) {}
             fence(Ordering::SeqCst);
             if ring.crowded.load(Ordering::SeqCst) && ring.used() <= ring.size() / 4 {
                 ring.crowded.store(false, Ordering::SeqCst);

@@ -11,7 +11,7 @@ fn pair(bytes: usize) -> (Mail, Mail) {
     (Mail::new(all.clone(), 0, Waker(None)), Mail::new(all, 1, Waker(None)))
 }
 
-/// All that has come: handles and bytes.
+/// The records that have come: handles and bytes.
 fn taken(m: &Mail) -> Vec<(Vec<u64>, Vec<u8>)> {
     let mut out = Vec::new();
     let rung = m.rung();
@@ -32,7 +32,7 @@ fn records_come_in_order_and_whole() {
             let text: Vec<u8> = (0..*n).map(|k| (k as u64 * 31 + round + i as u64) as u8).collect();
             let cut = n / 3;
             let handles: Vec<u64> = (0..i as u64).map(|h| h << 32 | round).collect();
-            assert_eq!(a.send(1, &record(&handles, &text[..cut], &text[cut..])), Sent::Yes);
+            assert_eq!(a.send(1, &record(&handles, &text[..cut], &text[cut..])), Delivery::Yes);
         }
         let got = taken(&b);
         assert_eq!(got.len(), sizes.len());
@@ -51,7 +51,7 @@ fn a_full_ring_refuses_and_its_writer_is_told_of_room() {
     let (mut a, b) = pair(64 << 10);
     let text = [7u8; 1000];
     let mut sent = 0;
-    while a.send(1, &record(&[1], &text, &[])) == Sent::Yes {
+    while a.send(1, &record(&[1], &text, &[])) == Delivery::Yes {
         sent += 1;
     }
     assert!((50..66).contains(&sent), "{sent}");
@@ -59,27 +59,27 @@ fn a_full_ring_refuses_and_its_writer_is_told_of_room() {
     assert!(!a.told_of_room());
     assert_eq!(taken(&b).len(), sent);
     assert!(a.told_of_room() && a.has_room() && !a.is_crowded());
-    assert_eq!(a.send(1, &record(&[1], &text, &[])), Sent::Yes);
+    assert_eq!(a.send(1, &record(&[1], &text, &[])), Delivery::Yes);
 }
 
 #[test]
 fn long_messages_that_wait_are_bounded_and_freed() {
     let (mut a, b) = pair(64 << 10);
     let text = vec![1u8; 1 << 20];
-    let sent = (0..100).take_while(|_| a.send(1, &record(&[1], &text, &[])) == Sent::Yes).count();
+    let sent = (0..100).take_while(|_| a.send(1, &record(&[1], &text, &[])) == Delivery::Yes).count();
     assert_eq!(sent, LONG_MAX >> 20);
     assert_eq!(taken(&b).len(), sent);
-    assert_eq!(a.send(1, &record(&[1], &text, &[])), Sent::Yes);
+    assert_eq!(a.send(1, &record(&[1], &text, &[])), Delivery::Yes);
     // The last one is freed with the ring.
 }
 
 #[test]
 fn nothing_goes_to_a_core_that_has_ended_or_is_not_there() {
     let (mut a, mut b) = pair(64 << 10);
-    assert_eq!(a.send(0, &record(&[1], b"x", &[])), Sent::Gone);
-    assert_eq!(a.send(2, &record(&[1], b"x", &[])), Sent::Gone);
+    assert_eq!(a.send(0, &record(&[1], b"x", &[])), Delivery::Gone);
+    assert_eq!(a.send(2, &record(&[1], b"x", &[])), Delivery::Gone);
     b.close();
-    assert_eq!(a.send(1, &record(&[1], b"x", &[])), Sent::Gone);
+    assert_eq!(a.send(1, &record(&[1], b"x", &[])), Delivery::Gone);
     assert!(a.told_of_room(), "nobody waits for it");
 }
 
@@ -109,7 +109,7 @@ fn both_ways_between_threads() {
             while next < MESSAGES || seen < MESSAGES {
                 if next < MESSAGES && (!m.is_crowded() || m.has_room()) {
                     let text = [next as u8; 40];
-                    if m.send(1 - me, &record(&[next], &text[..(next % 40) as usize], &[])) == Sent::Yes {
+                    if m.send(1 - me, &record(&[next], &text[..(next % 40) as usize], &[])) == Delivery::Yes {
                         next += 1;
                     }
                 }
