@@ -7,7 +7,7 @@
 use std::ffi::c_void;
 use std::os::raw::c_int;
 
-pub const WL_ABI: u32 = 15;
+pub const WL_ABI: u32 = 16;
 
 // Results of parse() and tail().
 pub const WL_MORE: c_int = 0;
@@ -404,6 +404,9 @@ pub struct wl_unit {
     pub tail: Option<TailFn>,
 }
 
+pub type RunOfFn =
+    unsafe extern "C" fn(*mut c_void, *mut wl_core, *mut wl_conn, u32, u64, *const u8, u32, *mut u32) -> u32;
+
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct wl_program {
@@ -427,6 +430,7 @@ pub struct wl_program {
     pub note: Option<unsafe extern "C" fn(*mut c_void, *mut wl_core, u32, *const wl_msg)>,
     pub answer: Option<unsafe extern "C" fn(*mut c_void, *mut wl_core, u32, *const wl_msg)>,
     pub context: Option<unsafe extern "C" fn(*mut c_void, *mut wl_core, *mut wl_conn, u32, u32) -> u64>,
+    pub run_of: Option<RunOfFn>,
 }
 
 /// Type of the symbol `wireloom_program`.

@@ -45,6 +45,7 @@ mod host;
 mod input;
 pub mod input_coalescing;
 mod large_answers;
+mod message_runs;
 mod pipeline;
 mod pipelining_policy;
 mod pool;
