@@ -637,7 +637,9 @@ unsafe extern "C" fn run_of(
         // SAFETY: as for run; `conn` is the client's, and `messages` is writable.
         unsafe {
             let (mut used, mut passed) = (0, 0);
-            while let Some(n) = passed_on(inner(this), (core, conn), handler, ctx, input(buf.add(used), n - used as u32)) {
+            while let Some(n) =
+                passed_on(inner(this), (core, conn), handler, ctx, input(buf.add(used), n - used as u32))
+            {
                 (used, passed) = (used + n, passed + 1);
             }
             *messages = passed;

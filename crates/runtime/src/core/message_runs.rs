@@ -13,7 +13,7 @@ use super::{Core, Raw, HIGH};
 use crate::abi::*;
 
 /// Bytes of a run at most, so that others have their turns.
-const RUN_MAX: usize = 32 << 10;
+const RUN_MAX: usize = 64 << 10;
 
 impl Core {
     /// Passes on a run of messages at the front of `rest`; the bytes that are done with.
@@ -40,8 +40,11 @@ impl Core {
         if !takes || self.conns.alive(d.feeder) {
             return None;
         }
-        let (used, messages) = self.ask_for_run(a, client, (handler, ctx), Raw { n: rest.n.min(RUN_MAX), ..rest }, run_of)?;
-        if self.append_out(dst, Raw { n: used, ..rest }, Raw::of(&[])).is_err() {
+        let (used, messages) =
+            self.ask_for_run(a, client, (handler, ctx), Raw { n: rest.n.min(RUN_MAX), ..rest }, run_of)?;
+        let run = Raw { n: used, ..rest };
+        let gone = self.write_uncopied(dst, run);
+        if gone < used && self.append_out(dst, run.from(gone), Raw::of(&[])).is_err() {
             self.doom(dst, WL_F_OVERLOAD);
         }
         let c = &mut self.conns[id];
