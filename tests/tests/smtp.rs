@@ -149,7 +149,9 @@ fn senders_have_limits() {
     gateway.told(&["table", "mails_per_hour", "insert", "key=ann@a.b", "value=4"]);
     assert_eq!(codes("ann@a.b", 3), "250 250 450 ");
     gateway.told(&["table", "mails_per_hour", "insert", "key=x@c.d", "value=7200"]);
-    assert!(codes("x@c.d", 100).matches("250").count() == 100);
+    for _ in 0..4 {
+        assert_eq!(codes("x@c.d", 30).matches("250").count(), 30);
+    }
     gateway.told(&["table", "mails_per_hour", "delete", "key=*"]);
     assert_eq!(codes("any@where.else", 3), "250 250 250 ");
     if !require_tool("swaks") {
