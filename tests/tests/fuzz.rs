@@ -28,6 +28,9 @@ const MESSAGES: &[&str] = &[
     "std.mqtt_server.Packet",
     "std.postgres.Front",
     "std.postgres.Back",
+    "std.mysql.Front",
+    "std.mysql.Back",
+    "std.tls.FromClient",
 ];
 
 /// With the sanitizers, which see more in code that is not optimised: once without random changes,
