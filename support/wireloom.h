@@ -326,6 +326,11 @@ typedef struct wl_program {
     /* The parameters of the next message of a conversation, packed: `down` from a server, else from
      * the client. NULL: no unit has some. */
     uint64_t (*context)(void *self, wl_core *, wl_conn *client, uint32_t proto, uint32_t down);
+    /* Of a conversation: the bytes of the whole messages at the front of buf that a handler would
+     * only pass on and count, and how many there are. They have the parameters `ctx`, and are
+     * counted. NULL: there is no such handler. */
+    uint32_t (*run_of)(void *self, wl_core *, wl_conn *client, uint32_t handler, uint64_t ctx, const uint8_t *buf, uint32_t n,
+                       uint32_t *messages);
 } wl_program;
 
 /* The one symbol a compiled program exports. */

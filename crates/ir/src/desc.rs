@@ -494,6 +494,10 @@ pub struct HandlerDesc {
     /// Such a request is handled alone on its connection.
     #[serde(default)]
     pub alone: bool,
+    /// Of messages in a conversation: the member (as in `wl_host.tell`) to which runs of them are
+    /// passed on (`wl_program.run_of`).
+    #[serde(default)]
+    pub run_to: Option<u32>,
     /// Of frames: what they begin with.
     #[serde(default)]
     pub begins: Begins,

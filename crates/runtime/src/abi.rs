@@ -407,6 +407,9 @@ pub struct wl_unit {
     pub tail: Option<TailFn>,
 }
 
+pub type RunOfFn =
+    unsafe extern "C" fn(*mut c_void, *mut wl_core, *mut wl_conn, u32, u64, *const u8, u32, *mut u32) -> u32;
+
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct wl_program {
@@ -430,6 +433,7 @@ pub struct wl_program {
     pub note: Option<unsafe extern "C" fn(*mut c_void, *mut wl_core, u32, *const wl_msg)>,
     pub answer: Option<unsafe extern "C" fn(*mut c_void, *mut wl_core, u32, *const wl_msg)>,
     pub context: Option<unsafe extern "C" fn(*mut c_void, *mut wl_core, *mut wl_conn, u32, u32) -> u64>,
+    pub run_of: Option<RunOfFn>,
 }
 
 /// Type of the symbol `wireloom_program`.

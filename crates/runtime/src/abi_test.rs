@@ -40,7 +40,7 @@ fn ours() -> Vec<StructLayout> {
         layout!(wl_program: abi = abi, units = units, handlers = handlers, frame_size = frame_size,
             state_size = state_size, shared_size = shared_size, session_size = session_size, tmp_size = tmp_size, self_ = self,
             unit = unit, init_shared = init_shared, init_core = init_core, run = run, fault_reply = fault_reply,
-            interim = interim, cancel = cancel, note = note, answer = answer),
+            interim = interim, cancel = cancel, note = note, answer = answer, context = context, run_of = run_of),
     ]
 }
 

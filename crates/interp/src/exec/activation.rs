@@ -209,6 +209,12 @@ impl Activation<'_> {
         unsafe { (self.core().state as *mut u8).add(layout::counter_offset(c) as usize) as *mut u64 }
     }
 
+    pub fn count(&self, c: CounterId, by: u64) {
+        let word = self.counter_word(c);
+        // SAFETY: see counter_word; only this core writes it.
+        unsafe { word.write(word.read().wrapping_add(by)) }
+    }
+
     pub fn counter(&self, c: CounterId) -> u64 {
         // SAFETY: see counter_word.
         unsafe { self.counter_word(c).read() }

@@ -62,9 +62,7 @@ pub fn effect(env: &Env, s: &StmtKind, locals: &mut [Value]) -> Res<()> {
         StmtKind::SetSession(s, e) => a.set_session(*s, &here.eval(e)?),
         StmtKind::Count(c, e) => {
             let n = here.int(e)? as u64;
-            let word = a.counter_word(*c);
-            // SAFETY: see counter_word; only this core writes it.
-            unsafe { word.write(word.read().wrapping_add(n)) }
+            a.count(*c, n)
         }
         StmtKind::TableGet { table, key, dst } if a.is_ring(*table) => {
             let place = usize::try_from(here.int(key)?).unwrap_or(usize::MAX);

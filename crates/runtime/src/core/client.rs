@@ -116,7 +116,13 @@ impl Core {
         }
         let proto = &self.apps[c.app as usize].protos[c.proto as usize];
         let (request, ctx, hold) = (proto.request, proto.ctx, !proto.exclusive);
-        let ctx = if self.conns[id].member != 0 { ctx | self.context(id, false) } else { ctx };
+        let member = self.conns[id].member != 0;
+        let ctx = if member { ctx | self.context(id, false) } else { ctx };
+        if member {
+            if let Some(used) = self.message_run(id, ctx, rest) {
+                return Some(used);
+            }
+        }
         match self.parse(id, request, ctx, rest, hold) {
             Parsed::More => None,
             Parsed::Bad { kind, place } => {

@@ -28,7 +28,7 @@ use crate::stats::NO_PLACE;
 use smallvec::SmallVec;
 
 /// `Conn::member` of an upstream is its number and this.
-const UPSTREAM: u8 = 2;
+pub(super) const UPSTREAM: u8 = 2;
 
 /// A connection that neither gets nor gives messages any more.
 pub(super) const ENDING: u32 = flag::DOOMED | flag::CLOSING | flag::SHUT | flag::SHUT_WANTED;
@@ -56,7 +56,7 @@ impl Core {
     }
 
     /// A client's open upstream of a number.
-    fn upstream(&self, client: Id, number: u32) -> Option<Id> {
+    pub(super) fn upstream(&self, client: Id, number: u32) -> Option<Id> {
         let open = |id: &&Id| {
             let wanted = |c: &super::types::Conn| {
                 u32::from(c.member) == number + u32::from(UPSTREAM) && !c.has(flag::DOOMED | flag::CLOSING | flag::LEFT)
@@ -85,6 +85,9 @@ impl Core {
             return None;
         }
         let ctx = self.context(self.client_of(id), true) | WL_CTX_RESPONSE;
+        if let Some(used) = self.message_run(id, ctx, rest) {
+            return Some(used);
+        }
         match self.parse(id, unit, ctx, rest, false) {
             Parsed::More => None,
             Parsed::Bad { kind, place } => {

@@ -48,6 +48,7 @@ pub mod inbox;
 mod input;
 pub mod input_coalescing;
 mod large_answers;
+mod message_runs;
 mod pipeline;
 mod pipelining_policy;
 mod pool;
