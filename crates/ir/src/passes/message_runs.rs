@@ -197,7 +197,7 @@ fn stays(e: &Expr) -> bool {
     match &*e.kind {
         Int(_) | Bool(_) | Bytes(_) | Param(_) | State(_) | Session(_) | Unary(..) | Binary(..) | Cast(_) | If(..)
         | InRanges(..) | Some(_) | None | IsSome(_) | Unwrap(_) | Get(..) | ConnPeer | ConnLocal | ConnId
-        | ConnFlow => true,
+        | ConnHandle | ConnFlow => true,
         Read(p) | Count(p) | Raw(p) | Case(p, _) => p.root == Root::Local(LocalId(0)),
         Find { list, .. } | CountOf { list, .. } | AnyToken { list, .. } => list.root == Root::Local(LocalId(0)),
         Builtin(b, _) => !b.takes_scratch(),
