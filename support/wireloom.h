@@ -143,6 +143,7 @@ typedef struct wl_conn {
     wl_endpoint peer, local;
     uint32_t port, instance;    /* instance: the backend's index on a connect port */
     uint64_t id;
+    uint64_t handle;            /* names a client's connection of a conversation, while it lives; else 0 */
 } wl_conn;
 
 /* One activation of a handler. Everything the handler needs after a suspension is in frame. */
@@ -217,6 +218,11 @@ typedef struct wl_host {
     uint32_t (*open)(struct wl_task *, uint32_t upstream, uint32_t index);
     /* Closes an upstream when its output is sent. */
     void (*shut)(struct wl_task *, uint32_t upstream);
+    /* A message to each of `n` clients of conversations, named by handles (wl_conn.handle), on any
+     * core. Those that are gone or full get none, and a fault is counted at `place`. */
+    void (*deliver)(struct wl_task *, const uint64_t *handle, uint32_t n, wl_bytes head, uint32_t tail, uint32_t place);
+    /* Closes such connections when their output is sent. */
+    void (*dismiss)(struct wl_task *, const uint64_t *handle, uint32_t n);
 } wl_host;
 
 /* A connect port as handlers see it. */

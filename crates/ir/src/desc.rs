@@ -347,10 +347,18 @@ pub struct PortOptions {
     /// Listen, UDP: most bytes of the answer to one datagram. A longer answer is not sent.
     #[serde(default = "answer_limit")]
     pub max_answer: u32,
+    /// Listen, conversations: bytes of output beyond which a client gets no messages that are sent
+    /// to its handle.
+    #[serde(default = "queue_limit")]
+    pub max_queued: u32,
     /// Frame ports: a frame may be a segment beyond the MTU (GSO), and checksums may be left to the
     /// kernel.
     #[serde(default)]
     pub offload: bool,
+}
+
+fn queue_limit() -> u32 {
+    1 << 20
 }
 
 fn answer_limit() -> u32 {
@@ -417,6 +425,7 @@ impl Default for PortOptions {
             end_mark: 0,
             offload: false,
             max_answer: answer_limit(),
+            max_queued: queue_limit(),
             accept_timeout: S,
             cancel: false,
             slice: 50_000,

@@ -263,6 +263,7 @@ pub struct wl_conn {
     pub port: u32,
     pub instance: u32,
     pub id: u64,
+    pub handle: u64,
 }
 
 #[repr(C)]
@@ -330,6 +331,8 @@ pub struct wl_host {
     pub tell: Option<unsafe extern "C" fn(*mut wl_task, u32, wl_bytes, u32) -> u32>,
     pub open: Option<unsafe extern "C" fn(*mut wl_task, u32, u32) -> u32>,
     pub shut: Option<unsafe extern "C" fn(*mut wl_task, u32)>,
+    pub deliver: Option<unsafe extern "C" fn(*mut wl_task, *const u64, u32, wl_bytes, u32, u32)>,
+    pub dismiss: Option<unsafe extern "C" fn(*mut wl_task, *const u64, u32)>,
 }
 
 #[repr(C)]

@@ -259,6 +259,11 @@ impl Activation<'_> {
         Ok(self.connection().map_or_else(Default::default, |c| (endpoint(&c.peer), endpoint(&c.local), c.id)))
     }
 
+    /// The handle of the task's client; 0 where there is none.
+    pub fn handle(&self) -> u64 {
+        self.connection().map_or(0, |c| c.handle)
+    }
+
     pub fn now(&self) -> u64 {
         self.core().now
     }

@@ -186,6 +186,8 @@ pub fn body_needs_tail(m: &Module, rule: Rule, message: UnitId, body: &Body, loc
     });
     walk::stmts(&body.block, &mut |s| {
         if let Some(Outgoing::Pass { msg, edits }) = walk::outgoing(&s.kind) {
+            // It is sent to several: its tail cannot flow past.
+            found |= *msg == local && matches!(s.kind, StmtKind::Deliver { .. });
             found |=
                 *msg == local && edits.iter().any(|e| path_in_tail_by(m, rule, message, &edit_path(local, e), true));
         }

@@ -29,6 +29,9 @@ impl Core {
             let member = u8::from(app.protos[proto as usize].session) * CLIENT;
             let c = &mut self.conns[id];
             (c.proto, c.member) = (proto, member);
+            if member == CLIENT {
+                self.give_handle(id);
+            }
         }
         if full {
             return self.turn_away(id);
@@ -99,6 +102,7 @@ impl Core {
         }
         if self.must_stall(id) {
             self.conns[id].set(flag::STALLED);
+            self.held_by_crowd(id);
             return None;
         }
         self.conns[id].clear(flag::ALONE);
@@ -212,6 +216,8 @@ impl Core {
         if !self.must_stall(id) {
             self.conns[id].clear(flag::STALLED);
             self.mark_again(id);
+        } else {
+            self.held_by_crowd(id);
         }
     }
 

@@ -81,6 +81,7 @@ impl Core {
         }
         if self.member_waits(id) {
             self.conns[id].set(flag::STALLED);
+            self.held_by_crowd(id);
             return None;
         }
         let ctx = self.context(self.client_of(id), true) | WL_CTX_RESPONSE;
@@ -118,7 +119,9 @@ impl Core {
     /// its last one went to is full.
     pub(super) fn member_waits(&self, id: Id) -> bool {
         let c = &self.conns[id];
-        c.count > 0 || self.conns.get(c.behind).is_some_and(|d| d.out.len() > HIGH || d.after.is_some())
+        c.count > 0
+            || self.is_crowded()
+            || self.conns.get(c.behind).is_some_and(|d| d.out.len() > HIGH || d.after.is_some())
     }
 
     pub(super) fn member_message(&mut self, id: Id, rest: Raw, m: FoundMessage) {

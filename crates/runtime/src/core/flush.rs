@@ -374,7 +374,7 @@ impl Core {
         c.input.release(&mut self.pool);
         let (view, session, client) = (c.view.take(), c.session.take(), c.client);
         c.token = crate::engine::Token(u64::MAX);
-        self.conns.free(id);
+        self.free_entry(id);
         let app = &mut self.apps[a];
         app.give_view(view);
         app.ports[p].open -= 1;
