@@ -34,6 +34,9 @@ ASK = {
     "mqtt_balancer": (b"\x10\x0f\0\x04MQTT\x04\x02\0\x3c\0\x03ann", b"\x20\x02", b"\x20\x02\0\0"),
     "mqtt_broker": (b"\x10\x0f\0\x04MQTT\x04\x02\0\x3c\0\x03ann", b"\x20\x02", None),
     "smtp_gateway": (b"NOOP\r\n", b"421", None),
+    # An alert, as these bytes are no TLS; and a server that is not there.
+    "tls_router": (b"GET / HTTP/1.1\r\n\r\n", b"\x15\x03\x03", None),
+    "mysql_proxy": (b"\0", b"\x25\0\0\0\xff", None),
     "redis_proxy": (b"*2\r\n$3\r\nGET\r\n$1\r\na\r\n", b"$-1\r\n", b"$-1\r\n"),
 }
 # The mappers of the merge, and a stream of each. A merge has no answers: the stream at its reducer

@@ -90,7 +90,7 @@ fn messages_pass_both_ways_torn_at_every_byte() {
     }
 }
 
-/// Some messages are only passed on, some are counted, and some have an answer or change the session.
+/// Some messages are only passed on, some are counted, some have an answer or change the session.
 const MIXED: &str = "
 app mixed {
     param port:    u16 = 7000

@@ -222,8 +222,9 @@ d.execute('select pg_terminate_backend(%s)', (pid,))
 try:
     c.execute('select 1')
     assert False
-except psycopg.errors.AdminShutdown:
-    pass
+except psycopg.OperationalError as e:
+    # The driver may see the end of the connection before it reads why.
+    assert 'administrator command' in str(e), e
 assert d.execute('select 1').fetchone()[0] == 1
 print('done')
 ";

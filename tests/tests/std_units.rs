@@ -26,13 +26,17 @@ fn messages(m: &Module) -> Vec<(UnitId, Vec<u64>)> {
     all.filter(|(_, c)| !c.is_empty()).collect()
 }
 
-/// Whether a message takes all bytes behind it: it is one of datagrams.
+/// Whether a message takes all bytes behind it: one of datagrams, or the rest of a connection.
 fn to_the_end(m: &Module, unit: UnitId) -> bool {
     let u = m.unit(unit);
     let last = u.body.last().map(|f| &u.fields[f.index()].kind);
     matches!(
         last,
-        Some(FieldKind::Bytes { extent: Extent::ToEnd, .. } | FieldKind::List { extent: ListExtent::ToEnd, .. })
+        Some(
+            FieldKind::Bytes { extent: Extent::ToEnd, .. }
+                | FieldKind::List { extent: ListExtent::ToEnd, .. }
+                | FieldKind::StreamBytes { extent: Extent::Close }
+        )
     )
 }
 

@@ -8,7 +8,7 @@ use std::sync::mpsc::{channel, Receiver};
 use std::time::Duration;
 use wireloom_tests::control::Controlled;
 use wireloom_tests::folder::Folder;
-use wireloom_tests::{finish, free_port, python, require_tool, servers, Client, Process};
+use wireloom_tests::{finish, free_port, python, require_tool, servers, Backend, Client, Process};
 
 /// A server of TLS that says its name, and gives back what it gets: `PUT` with a length.
 const SERVER: &str = r#"
@@ -270,4 +270,28 @@ fn no_prefix_is_passed_on_and_no_changed_byte_is_harmful() {
     // Random numbers may be any; names and lengths may not.
     assert!(passed > 150 && refused > 50, "{passed} passed, {refused} were refused");
     Client::connect(port).send(&whole).expect("seen");
+}
+
+/// Time limits hold for the ClientHello, and for connections on which nothing moves at all.
+#[test]
+fn quiet_connections_live_and_slow_hellos_end() {
+    let backend = Backend::new();
+    let more = ["--set", "client.read_timeout=500ms", "--set", "client.idle_timeout=3s"];
+    let (_router, port) = router(&[backend.port], &more);
+    let whole = records(&hello(), 16384);
+    let mut client = Client::connect(port);
+    client.send(&whole);
+    let mut server = backend.accept();
+    server.expect(&whole);
+    std::thread::sleep(Duration::from_millis(1500));
+    server.send("late");
+    client.expect("late");
+    std::thread::sleep(Duration::from_millis(1500));
+    client.send("later");
+    server.expect("later");
+    let mut slow = Client::connect(port);
+    slow.send(&whole[..20]);
+    let answer = slow.rest();
+    assert!(answer.is_empty() || answer.starts_with(b"\x15\x03\x03\0\x02\x02"), "{answer:?}");
+    client.expect_closed();
 }

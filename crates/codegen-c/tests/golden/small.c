@@ -207,6 +207,16 @@ static uint64_t context(void *self, wl_core *core, wl_conn *conn, uint32_t proto
     }
 }
 
+static uint32_t run_of(void *self, wl_core *core, wl_conn *conn, uint32_t handler, uint64_t ctx, const uint8_t *buf, uint32_t n, uint32_t *messages) {
+    (void)self; (void)ctx; (void)buf; (void)n;
+    wl_fx fx = {.core = core, .tmp = ((app_state *)core->state)->scratch, .tmp_max = sizeof(((app_state *)core->state)->scratch)}, *x = &fx;
+    (void)x;
+    x->conn = conn;
+    switch (handler) {
+    default: *messages = 0; return 0;
+    }
+}
+
 static void init_core(void *self, wl_core *core) {
     (void)self;
     wl_fx fx = {.core = core, .tmp = ((app_state *)core->state)->scratch, .tmp_max = sizeof(((app_state *)core->state)->scratch)}, *x = &fx;
@@ -224,7 +234,7 @@ static const wl_unit unit_table[] = {
 static const wl_program program = {
     .abi = WL_ABI, .units = 1, .handlers = 1, .frame_size = 0,
     .state_size = sizeof(app_state), .shared_size = 0, .session_size = 0,
-    .unit = unit_table, .init_shared = init_shared, .init_core = init_core, .run = run, .fault_reply = fault_reply, .interim = interim, .note = note, .answer = answer, .context = context,
+    .unit = unit_table, .init_shared = init_shared, .init_core = init_core, .run = run, .fault_reply = fault_reply, .interim = interim, .note = note, .answer = answer, .context = context, .run_of = run_of,
 };
 
 __attribute__((visibility("default"))) const wl_program *wireloom_program(void) { return &program; }

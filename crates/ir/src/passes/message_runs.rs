@@ -34,8 +34,8 @@ fn plan(h: &Handler, bool_ty: TyId) -> Option<MessageRun> {
     if !matches!(h.on, On::Message { .. } | On::Upstream(_)) {
         return None;
     }
-    let mut search = Search { bool_ty, left: MOST_STATEMENTS };
-    let way = search.follow(Rest { here: &h.body.block, then: None }, Way::default())?;
+    let mut search = QuietWays { bool_ty, left: MOST_STATEMENTS };
+    let way = search.follow(Following { here: &h.body.block, then: None }, QuietPath::default())?;
     let small = |e: &Expr| operands(e) <= MOST_OPERANDS;
     let fits = way.when.iter().all(small) && way.counts.iter().all(|c| c.when.iter().all(small) && small(&c.by));
     fits.then_some(MessageRun { to: way.to?, when: way.when, counts: way.counts })
@@ -49,14 +49,14 @@ fn operands(e: &Expr) -> usize {
 
 /// The statements that follow: of a block, then those behind the statement around it.
 #[derive(Clone, Copy)]
-struct Rest<'b> {
+struct Following<'b> {
     here: &'b [Stmt],
-    then: Option<&'b Rest<'b>>,
+    then: Option<&'b Following<'b>>,
 }
 
 /// A way through the handler, as far as it has been followed.
 #[derive(Clone, Default)]
-struct Way {
+struct QuietPath {
     to: Option<Peer>,
     when: Option<Expr>,
     counts: Vec<RunCount>,
@@ -64,15 +64,15 @@ struct Way {
     values: Vec<(LocalId, Expr)>,
 }
 
-struct Search {
+struct QuietWays {
     bool_ty: TyId,
     left: u32,
 }
 
-impl Search {
+impl QuietWays {
     /// The quiet ways through the statements, joined.
     #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-    fn follow(&mut self, rest: Rest, mut way: Way) -> Option<Way> {
+    fn follow(&mut self, rest: Following, mut way: QuietPath) -> Option<QuietPath> {
         self.left = self.left.checked_sub(1)?;
         let Some((first, behind)) = rest.here.split_first() else {
             return match rest.then {
@@ -80,7 +80,7 @@ impl Search {
                 None => way.to.is_some().then_some(way),
             };
         };
-        let rest = Rest { here: behind, then: rest.then };
+        let rest = Following { here: behind, then: rest.then };
         match &first.kind {
             StmtKind::Return(None) => return way.to.is_some().then_some(way),
             StmtKind::Set(l, e) => {
@@ -107,7 +107,13 @@ impl Search {
         self.follow(rest, way)
     }
 
-    fn branches(&mut self, cond: &Expr, (then, other): (&Block, &Block), rest: Rest, way: Way) -> Option<Way> {
+    fn branches(
+        &mut self,
+        cond: &Expr,
+        (then, other): (&Block, &Block),
+        rest: Following,
+        way: QuietPath,
+    ) -> Option<QuietPath> {
         let cond = way.value(cond)?;
         let not = Expr::new(self.bool_ty, ExprKind::Unary(UnOp::Not, cond.clone()));
         // Branches that only count, and go on, need not be followed twice.
@@ -118,12 +124,12 @@ impl Search {
             return self.follow(rest, way);
         }
         let before = way.counts.len();
-        let a = self.follow(Rest { here: then, then: Some(&rest) }, way.clone());
-        let b = self.follow(Rest { here: other, then: Some(&rest) }, way);
+        let a = self.follow(Following { here: then, then: Some(&rest) }, way.clone());
+        let b = self.follow(Following { here: other, then: Some(&rest) }, way);
         match (a, b) {
             (Some(a), Some(b)) if a.to == b.to => {
                 let counts = a.counts[..before].to_vec();
-                let mut joined = Way { to: a.to, when: None, counts, values: Vec::new() };
+                let mut joined = QuietPath { to: a.to, when: None, counts, values: Vec::new() };
                 joined.counts.extend(self.guarded(a.counts[before..].to_vec(), &cond));
                 joined.counts.extend(self.guarded(b.counts[before..].to_vec(), &not));
                 let always = || Expr::new(self.bool_ty, ExprKind::Bool(true));
@@ -160,7 +166,7 @@ impl Search {
 }
 
 /// The counts of a block that does nothing else.
-fn counted(block: &Block, way: &Way) -> Option<Vec<RunCount>> {
+fn counted(block: &Block, way: &QuietPath) -> Option<Vec<RunCount>> {
     let one = |s: &Stmt| {
         let StmtKind::Count(counter, by) = &s.kind else { return None };
         Some(RunCount { counter: *counter, by: way.value(by)?, when: None })
@@ -168,7 +174,7 @@ fn counted(block: &Block, way: &Way) -> Option<Vec<RunCount>> {
     block.iter().map(one).collect()
 }
 
-impl Way {
+impl QuietPath {
     /// An expression in terms of what lasts over a run; none: of something else.
     fn value(&self, e: &Expr) -> Option<Expr> {
         let (mut e, mut lasts) = (e.clone(), true);
