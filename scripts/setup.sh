@@ -36,6 +36,7 @@ if [ "${1:-demo}" = test ]; then
     need redis-server redis-server
     need redis-cli redis-tools
     need mosquitto mosquitto
+    need beanstalkd beanstalkd
     need psql postgresql-client
     # Debian has the server's programs in a folder of their version.
     compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || need initdb postgresql

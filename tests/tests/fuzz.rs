@@ -26,6 +26,8 @@ const MESSAGES: &[&str] = &[
     "std.mqtt.Packet",
     "std.postgres.Front",
     "std.postgres.Back",
+    "std.beanstalk.Command",
+    "std.beanstalk.Reply",
 ];
 
 /// With the sanitizers, which see more in code that is not optimised: once without random changes,
