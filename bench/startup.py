@@ -33,6 +33,7 @@ ASK = {
     "postgres_proxy": (b"\0\0\0\x08\x04\xd2\x16\x2f", b"N", None),
     "mqtt_balancer": (b"\x10\x0f\0\x04MQTT\x04\x02\0\x3c\0\x03ann", b"\x20\x02", b"\x20\x02\0\0"),
     "mqtt_broker": (b"\x10\x0f\0\x04MQTT\x04\x02\0\x3c\0\x03ann", b"\x20\x02", None),
+    "beanstalk_proxy": (b"list-tube-used\r\n", b"USING default\r\n", b"USING default\r\n"),
     "smtp_gateway": (b"NOOP\r\n", b"421", None),
     # An alert, as these bytes are no TLS; and a server that is not there.
     "tls_router": (b"GET / HTTP/1.1\r\n\r\n", b"\x15\x03\x03", None),

@@ -37,6 +37,9 @@ if [ "${1:-demo}" = test ]; then
     need redis-cli redis-tools
     need mosquitto mosquitto
     need mosquitto_sub mosquitto-clients
+    need beanstalkd beanstalkd
+    need mariadb mariadb-client
+    need mariadbd mariadb-server
     need psql postgresql-client
     # Debian has the server's programs in a folder of their version.
     compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || need initdb postgresql

@@ -32,7 +32,9 @@ pub mod whole;
 
 pub use client::{Client, CLOSING, PATIENCE};
 pub use dialogue::{tag, Dialogue};
-pub use process::{finish, free_port, quickly_compiled, require_tool, servers, Output, Process, Wireloom};
+pub use process::{
+    client_library, finish, free_port, quickly_compiled, require_tool, servers, Output, Process, Wireloom,
+};
 pub use script::Backend;
 
 /// The repository's root.

@@ -34,6 +34,25 @@ pub fn require_tool(name: &str) -> bool {
     found
 }
 
+/// Where `scripts/clients.sh` has installed a client's library. If it is not there: says so, and
+/// fails the test in CI where it could have been.
+pub fn client_library(client: &str, needs: &str) -> Option<PathBuf> {
+    let folder =
+        std::env::var_os("WIRELOOM_CLIENTS").map_or_else(|| root().join("target/clients"), PathBuf::from).join(client);
+    if folder.join("installed").exists() {
+        return Some(folder);
+    }
+    let has_tool =
+        Command::new(needs).arg("--version").output().is_ok() || Command::new(needs).arg("version").output().is_ok();
+    let why = format!(
+        "{client}: nothing in {}; scripts/setup.sh test installs it where there is `{needs}`",
+        folder.display()
+    );
+    assert!(std::env::var_os("CI").is_none() || !has_tool, "{why}");
+    eprintln!("SKIPPED: {why}");
+    None
+}
+
 pub struct Process {
     pub child: Child,
     pub port: u16,

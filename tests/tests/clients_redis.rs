@@ -5,30 +5,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 use wireloom_tests::redis::Service;
-use wireloom_tests::{finish, plain, root, servers, tag, Process, Wireloom};
-
-/// Where a client is installed; if it is not: says so, and fails the test where it could have been.
-fn installed(client: &str, needs: &str) -> Option<PathBuf> {
-    let folder = std::env::var_os("WIRELOOM_CLIENTS")
-        .map_or_else(|| root().join("target/clients"), PathBuf::from)
-        .join("redis")
-        .join(client);
-    if folder.join("installed").exists() {
-        return Some(folder);
-    }
-    let has_tool =
-        Command::new(needs).arg("--version").output().is_ok() || Command::new(needs).arg("version").output().is_ok();
-    assert!(
-        std::env::var_os("CI").is_none() || !has_tool,
-        "{client}: nothing in {}; scripts/setup.sh test installs it",
-        folder.display()
-    );
-    eprintln!(
-        "SKIPPED: {client}: nothing in {}; scripts/setup.sh test installs it where there is `{needs}`",
-        folder.display()
-    );
-    None
-}
+use wireloom_tests::{client_library, finish, plain, root, servers, tag, Process, Wireloom};
 
 /// Runs a client against a proxy without passwords, and against one that needs a password and has
 /// one for its servers.
@@ -57,7 +34,7 @@ fn source(name: &str) -> PathBuf {
 
 #[test]
 fn redis_py() {
-    let Some(folder) = installed("python", "python3") else { return };
+    let Some(folder) = client_library("redis/python", "python3") else { return };
     both_ways("redis-py", 1, || {
         let mut c = Command::new("python3");
         c.env("PYTHONPATH", &folder).arg(source("client.py"));
@@ -67,7 +44,7 @@ fn redis_py() {
 
 #[test]
 fn ioredis_and_node_redis() {
-    let Some(folder) = installed("node", "npm") else { return };
+    let Some(folder) = client_library("redis/node", "npm") else { return };
     both_ways("ioredis and node-redis", 2, || {
         let mut c = Command::new("node");
         c.env("WIRELOOM_MODULES", &folder).arg(source("node/client.mjs"));
@@ -77,13 +54,13 @@ fn ioredis_and_node_redis() {
 
 #[test]
 fn go_redis() {
-    let Some(folder) = installed("go", "go") else { return };
+    let Some(folder) = client_library("redis/go", "go") else { return };
     both_ways("go-redis", 1, || Command::new(folder.join("client")));
 }
 
 #[test]
 fn lettuce_and_jedis() {
-    let Some(folder) = installed("java", "mvn") else { return };
+    let Some(folder) = client_library("redis/java", "mvn") else { return };
     both_ways("lettuce and jedis", 2, || {
         let mut c = Command::new("java");
         c.args(["-XX:TieredStopAtLevel=1", "-cp"]).arg(folder.join("lib/*")).arg(source("java/Clients.java"));

@@ -31,6 +31,8 @@ const MESSAGES: &[&str] = &[
     "std.mysql.Front",
     "std.mysql.Back",
     "std.tls.FromClient",
+    "std.beanstalk.Command",
+    "std.beanstalk.Reply",
 ];
 
 /// With the sanitizers, which see more in code that is not optimised: once without random changes,

@@ -4,6 +4,7 @@
 
 mod access_log;
 mod admin;
+mod beanstalk;
 mod caches;
 mod clients_http;
 mod clients_memcached;
