@@ -401,7 +401,7 @@ __attribute__((noinline)) int map##_do(uint32_t what, const struct map##_key *k,
     wl_held at = {0}; \
     bool far = false; \
     if (!k || !v) return 3; \
-    x->state = bpf_map_lookup_elem(&wl_cores, &cpu); \
+    x->state = wl_state_of(cpu); \
     if (!x->state || !map##_lock_if(true, k, &at)) return 3; \
     struct map##_slot *s = map##_find(x, k, &at, &far); \
     int result = s != NULL; \
@@ -480,7 +480,7 @@ WL_INLINE int map##_sweep(wl_fx *x, const uint32_t n) { \
     wl_fx fx = {.core = &core}, *x = &fx; \
     uint8_t *d = (uint8_t *)(long)ctx->data; \
     const uint32_t cpu = bpf_get_smp_processor_id(); \
-    x->state = bpf_map_lookup_elem(&wl_cores, &cpu); \
+    x->state = wl_state_of(cpu); \
     if (!x->state || d + 8 * (1 + (keys) + (values)) > (const uint8_t *)(long)ctx->data_end) return 0; \
     uint64_t *in = (uint64_t *)d; \
     struct map##_copy v = {0}; \
@@ -498,7 +498,7 @@ WL_INLINE int map##_sweep(wl_fx *x, const uint32_t n) { \
     wl_fx fx = {.core = &core}, *x = &fx; \
     const uint32_t cpu = bpf_get_smp_processor_id(); \
     uint64_t what = 0; \
-    x->state = bpf_map_lookup_elem(&wl_cores, &cpu); \
+    x->state = wl_state_of(cpu); \
     x->scratch = wl_scratch_here(); \
     if (!x->state || !x->scratch || bpf_xdp_load_bytes(ctx, 0, &what, 8)) return 0; \
     struct map##_key *k = (struct map##_key *)(x->scratch->wide + (word)); \
@@ -513,7 +513,7 @@ WL_INLINE int map##_sweep(wl_fx *x, const uint32_t n) { \
     wl_fx fx = {0}, *x = &fx; \
     const uint32_t cpu = bpf_get_smp_processor_id(); \
     uint64_t *in = (uint64_t *)(long)ctx->data; \
-    x->state = bpf_map_lookup_elem(&wl_cores, &cpu); \
+    x->state = wl_state_of(cpu); \
     if (!x->state || (uint8_t *)in + 8 * (2 + (values)) > (const uint8_t *)(long)ctx->data_end || in[1] >= (capacity)) return 0; \
     const uint64_t what = in[0]; \
     const uint32_t at = (uint32_t)in[1]; \

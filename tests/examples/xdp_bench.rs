@@ -151,9 +151,9 @@ fn fill(object: &mut Object) {
     }
 }
 
-fn median(all: &mut [u32]) -> f64 {
-    all.sort_unstable();
-    f64::from(all[all.len() / 2])
+fn median(all: &mut [f64]) -> f64 {
+    all.sort_unstable_by(f64::total_cmp);
+    all[all.len() / 2]
 }
 
 fn main() {
@@ -185,13 +185,13 @@ fn main() {
     let by_us =
         |name: &str| OURS.iter().position(|n| *n == name).map(|n| median(&mut of_ours[n].clone())).expect("measured");
     let empty = by_hand("empty");
-    println!("empty program: {empty} ns; {rounds} rounds\n");
+    println!("empty program: {empty:.2} ns; {rounds} rounds\n");
     println!("| job | result | must | aim | |\n|---|---|---|---|---|");
     for j in JOBS {
         let own = by_us(j.ours) - empty;
         let result = match j.peer {
             Peer::Above => own,
-            Peer::Hand { name, floor } => own / (by_hand(name) - by_hand(floor)).max(0.5),
+            Peer::Hand { name, floor } => own / (by_hand(name) - by_hand(floor)),
         };
         let word = if result <= j.aim {
             "aim"
@@ -205,9 +205,9 @@ fn main() {
     println!("\n| program | ns | verified |\n|---|---|---|");
     for (n, name) in OURS.iter().enumerate() {
         let verified = ours[n].lock().unwrap().verified().map_or("-".into(), |v| v.to_string());
-        println!("| {name} | {} | {verified} |", by_us(name));
+        println!("| {name} | {:.2} | {verified} |", by_us(name));
     }
     for name in HAND {
-        println!("| {name}, by hand | {} | |", by_hand(name));
+        println!("| {name}, by hand | {:.2} | |", by_hand(name));
     }
 }

@@ -17,7 +17,7 @@ impl Hand {
     /// Compiles and loads the programs of a C file, which may include `bpf.h`.
     pub fn load(text: &str) -> Result<Hand, Error> {
         kernel::check(true)?;
-        let mut ebpf = aya::EbpfLoader::new().load(&compile_text(text, false, &[])?).map_err(of_loading)?;
+        let mut ebpf = aya::EbpfLoader::new().load(&compile_text(text, false, &[])?.bytes).map_err(of_loading)?;
         for (_, program) in ebpf.programs_mut() {
             let program: &mut Xdp =
                 program.try_into().map_err(|e: aya::programs::ProgramError| Error::Compile(e.to_string()))?;
@@ -28,7 +28,7 @@ impl Hand {
 
     /// Nanoseconds of a run of a program on a frame, on average. The frame is not made anew between
     /// runs.
-    pub fn run(&self, name: &str, frame: &[u8], repeat: u32) -> io::Result<u32> {
+    pub fn run(&self, name: &str, frame: &[u8], repeat: u32) -> io::Result<f64> {
         let gone = || io::Error::from(io::ErrorKind::NotFound);
         let program = self.ebpf.program(name).ok_or_else(gone)?;
         Ok(kernel::test_run(program.fd().map_err(|_| gone())?.as_fd(), frame, repeat)?.2)
