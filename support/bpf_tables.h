@@ -130,7 +130,7 @@ extern volatile const uint64_t wl_seed;
 #define WL_LINE_OF(place) ((uint32_t)((place) >> 8))
 #define WL_SLOT_OF(place) ((place) & 255)
 
-/* The functions of a table: its number, words of a key and a value, slots of a line, lines, entries
+/* The functions of a table, behind `map_at`, which gives a line by its number: the table's number, words of a key and a value, slots of a line, lines, entries
    at most, time without use (0: no end), whether the least recently used entry makes room, whether
    keys and values lie in scratch and not on the stack. `map_key_words` and `map_value_words` give
    the words that count: of bytes at the end only as many as there are.
@@ -159,7 +159,6 @@ WL_INLINE uint64_t map##_hash(const struct map##_key *k) { return (keys) > WL_FE
 WL_INLINE uint32_t map##_mark(uint64_t hash) { return (uint32_t)hash >> 25; } \
 WL_INLINE uint32_t map##_own(uint64_t hash) { return (uint32_t)((hash >> 32) * (lines) >> 32); } \
 WL_INLINE uint32_t map##_other(uint64_t hash, uint32_t n) { return (uint32_t)((wl_fmix64(hash + 1 + n) >> 32) * (lines) >> 32); } \
-WL_INLINE struct map##_line *map##_at(uint32_t n) { return bpf_map_lookup_elem(&map, &n); } \
 /* The time from which on an entry is unused for too long, if it is not used again. It lies in the \
    entry's slot; one before `over` is over. */ \
 WL_INLINE uint64_t map##_stamp(uint64_t now) { return (idle) != 0 || (lru) ? now + 1 + (idle) : 1; } \

@@ -5,6 +5,7 @@
 mod apps;
 mod bytes;
 mod card;
+mod copies;
 mod edits;
 mod generated;
 mod kinds;
@@ -235,7 +236,12 @@ impl Both<'_> {
         self.sum.cut += u64::from(came.bytes.len() < came.n);
         let part = self.special.ports[meant.port].carries.part;
         if part == wireloom_ir::FramePart::Whole {
-            assert_eq!(wireloom_interp::frames::hex(&came.bytes), wireloom_interp::frames::hex(&meant.bytes), "{}", shown());
+            assert_eq!(
+                wireloom_interp::frames::hex(&came.bytes),
+                wireloom_interp::frames::hex(&meant.bytes),
+                "{}",
+                shown()
+            );
         }
         // Bytes that are not there may be anything.
         came.bytes.resize(came.n, 0xee);

@@ -39,14 +39,8 @@ impl Direct {
     pub fn new(name: &str, number: u64, bytes: usize) -> Result<Direct, Error> {
         let fail = |e| Error::System(format!("cannot make the map {name}"), e);
         let value = u32::try_from(bytes).map_err(|_| fail(io::ErrorKind::OutOfMemory.into()))?;
-        let mut create = Create {
-            kind: BPF_MAP_TYPE_ARRAY,
-            key: 4,
-            value,
-            entries: 1,
-            flags: BPF_F_MMAPABLE,
-            ..Create::default()
-        };
+        let mut create =
+            Create { kind: BPF_MAP_TYPE_ARRAY, key: 4, value, entries: 1, flags: BPF_F_MMAPABLE, ..Create::default() };
         create.name.iter_mut().zip(name.bytes().take(15)).for_each(|(to, b)| *to = b);
         let size = std::mem::size_of::<Create>() as libc::c_uint;
         // SAFETY: the attribute has the kernel's layout, as far as its size says.
@@ -102,7 +96,10 @@ mod tests {
         let map = OwnedFd::from(std::fs::File::open("/dev/null").expect("a descriptor"));
         let fd = map.as_raw_fd() as u8;
         Direct { map, number }.put_into(&mut object);
-        assert_eq!(object, [vec![0; 8], vec![LOAD_64, 0x23, 0, 0, fd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], vec![9; 8]].concat());
+        assert_eq!(
+            object,
+            [vec![0; 8], vec![LOAD_64, 0x23, 0, 0, fd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], vec![9; 8]].concat()
+        );
         // It names a map already.
         plain[1] = 0x13;
         assert_eq!(loaded(&plain), None);

@@ -4,6 +4,8 @@ use crate::compile::compile_text;
 use crate::kernel;
 use crate::object::of_loading;
 use crate::Error;
+use crate::Object;
+use aya::maps::ProgramArray;
 use aya::programs::Xdp;
 use aya::Ebpf;
 use std::io;
@@ -24,6 +26,14 @@ impl Hand {
             program.load().map_err(crate::object::of_program)?;
         }
         Ok(Hand { ebpf })
+    }
+
+    /// Puts a generated program behind those that call what is in the map `after`.
+    pub fn put_after(&mut self, object: &Object, program: usize) -> Result<(), Error> {
+        let fail = |e: String| Error::Compile(e);
+        let map = self.ebpf.map_mut("after").ok_or_else(|| fail("there is no map `after`".into()))?;
+        let mut after = ProgramArray::try_from(map).map_err(|e| fail(e.to_string()))?;
+        after.set(0, object.descriptor(program)?, 0).map_err(|e| fail(e.to_string()))
     }
 
     /// Nanoseconds of a run of a program on a frame, on average. The frame is not made anew between

@@ -1,16 +1,17 @@
 //! A loaded program, with its maps.
 
+use crate::direct::Direct;
 use crate::error::{refusal, OLDEST_RINGED};
 use crate::lines::text_of;
 use crate::maps::map_of;
 use crate::match_tables::Masks;
 use crate::ring::Ring;
 use crate::shared::Shared;
-use crate::direct::Direct;
 use crate::{compile, kernel, Error, Verdict};
 use aya::maps::{DevMap, Map};
-use aya::programs::{ProgramError, Xdp, XdpMode};
+use aya::programs::{ProgramError, ProgramFd, Xdp, XdpMode};
 use aya::{Ebpf, EbpfError, EbpfLoader};
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -164,8 +165,15 @@ impl Object {
             scratch.put_into(&mut bytes)
         }
         let mut loader = EbpfLoader::new();
+        let mut lines_of = BTreeMap::new();
         for t in source.tables.iter().filter(|t| t.kind == TableKind::Exact) {
-            loader.map_max_entries(&t.map, t.lines);
+            if let Some(number) = t.direct {
+                let lines = Direct::new(&t.map, number, t.bytes())?;
+                lines.put_into(&mut bytes);
+                lines_of.insert(&t.map, lines);
+            } else {
+                loader.map_max_entries(&t.map, t.lines);
+            }
         }
         let (wall, bell) = (kernel::wall_offset(), kernel::random()?);
         for (name, value) in [("wl_wall", &wall), ("wl_bell", &bell)] {
@@ -189,8 +197,11 @@ impl Object {
             if t.kind != TableKind::Exact {
                 return Ok(None);
             }
-            let map = map_of(&ebpf, &t.map).map_err(|_| missing(&t.map))?;
-            Shared::new(map, t.lines as usize * t.line).map(Some)
+            let map = match lines_of.get(&t.map) {
+                Some(lines) => lines.map(),
+                None => map_of(&ebpf, &t.map).map_err(|_| missing(&t.map))?,
+            };
+            Shared::new(map, t.bytes()).map(Some)
         };
         let tables = source.tables.iter().map(lines).collect::<Result<_, _>>()?;
         let masks = source.tables.iter().map(|_| Masks::default()).collect();
@@ -250,6 +261,12 @@ impl Object {
         let program = self.source.programs.get(program).ok_or(io::ErrorKind::NotFound)?;
         let (verdict, frame, nanoseconds) = self.run(&program.name, frame, repeat)?;
         Ok(Ran { verdict: verdict.into(), frame, nanoseconds })
+    }
+
+    /// The descriptor of a program for frames.
+    pub(crate) fn descriptor(&self, program: usize) -> Result<&ProgramFd, Error> {
+        let name = self.source.programs.get(program).map_or("", |p| &p.name);
+        self.ebpf.program(name).ok_or_else(|| missing(name))?.fd().map_err(of_program)
     }
 
     /// Sets the time of programs that were loaded with [`Settings::manual_time`], in nanoseconds.

@@ -10,19 +10,8 @@ use std::fmt::Write;
 /// States, results and parts of packets in the hook.
 const KEPT: [Ty; 7] = [Ty::Bool, Ty::U8, Ty::U16, Ty::U32, Ty::U64, Ty::I32, Ty::MaybeU32];
 /// Values that come and go with a packet.
-const PASSING: [Ty; 11] = [
-    Ty::Bool,
-    Ty::U8,
-    Ty::U16,
-    Ty::U32,
-    Ty::U64,
-    Ty::I32,
-    Ty::Bytes,
-    Ty::MaybeU32,
-    Ty::MaybeBytes,
-    Ty::Two,
-    Ty::Tuple,
-];
+const PASSING: [Ty; 11] =
+    [Ty::Bool, Ty::U8, Ty::U16, Ty::U32, Ty::U64, Ty::I32, Ty::Bytes, Ty::MaybeU32, Ty::MaybeBytes, Ty::Two, Ty::Tuple];
 /// Values of exact tables.
 const ENTRIES: [Ty; 10] =
     [Ty::U32, Ty::U64, Ty::Two, Ty::Two, Ty::Two, Ty::Bool, Ty::U8, Ty::I32, Ty::MaybeU32, Ty::Bytes];
@@ -47,7 +36,7 @@ impl Make {
         let wire = format!("{}_in", self.prefix);
         let _ = writeln!(parts.members, "    port {wire} = nic(\"{wire}\")");
         self.ways = FRONT_PORTS.map(String::from).to_vec();
-        self.still = self.rng.chance(30);
+        self.still = self.rng.chance(50);
         for _ in 0..self.below(3) {
             self.hook_queue(&mut parts)
         }
@@ -87,13 +76,17 @@ impl Make {
         let _ = writeln!(parts.members, "queue {q} {{ depth 8192{many}{options} }}");
         let place = if instances { format!("[{}]", self.below(3)) } else { String::new() };
         self.ways.push(format!("{q}{place}"));
+        self.queues.push(format!("{q}{place}"));
         let (head, out) = (if instances { format!("on {q}[place](p)") } else { format!("on {q}(p)") }, &mut parts.back);
         match b.below(6) {
             0 if !instances => {
                 let _ = writeln!(out, "{q} -> {} // wired", b.ways[0]);
             }
             0 | 1 => {
-                let _ = writeln!(out, "{head} {{ // state only\nlog p.f0, p.len\nif p.f2 {{ log \"state \", p.f3, \" \", p.f5 }}\n}}");
+                let _ = writeln!(
+                    out,
+                    "{head} {{ // state only\nlog p.f0, p.len\nif p.f2 {{ log \"state \", p.f3, \" \", p.f5 }}\n}}"
+                );
             }
             2 | 3 => {
                 let _ = writeln!(out, "{head} {{ // headers only\nif p.udp {{ log p.f1, \" \", p.udp.dst, \" \", len(p.payload) }}\nif p.ip4 {{ log p.ip4.src, slice(p.payload, 0, 4) }}\n}}");
@@ -122,7 +115,9 @@ impl Make {
             2 => (TableKind::Ring, Ty::U32, kept, format!("ring {} {{ capacity 500 }}", kept.text())),
             3 | 4 => match (fixed(key), self.below(3)) {
                 (k, 0) => (TableKind::Bloom, k, Ty::Bool, format!("bloom {} {{ capacity 1000 }}", k.text())),
-                (k, 1) => (TableKind::CountMin, k, Ty::U64, format!("count_min {} -> u64 {{ capacity 1000 }}", k.text())),
+                (k, 1) => {
+                    (TableKind::CountMin, k, Ty::U64, format!("count_min {} -> u64 {{ capacity 1000 }}", k.text()))
+                }
                 (k, _) => (TableKind::HyperLogLog, k, Ty::U64, format!("hyper_log_log {}", k.text())),
             },
             5 | 6 => (TableKind::Wildcard, Ty::U32, kept, format!("wildcard u32 -> {} {{ capacity 8 }}", kept.text())),
@@ -182,11 +177,19 @@ impl Make {
                     let _ = match t.kind {
                         TableKind::Lpm => {
                             let bits = self.pick(&[8, 24, 30, 32]);
-                            writeln!(parts.front, "if len({0}) < 7 {{ {0}.insert(prefix({key}, {bits}), {value}) }}", t.name)
+                            writeln!(
+                                parts.front,
+                                "if len({0}) < 7 {{ {0}.insert(prefix({key}, {bits}), {value}) }}",
+                                t.name
+                            )
                         }
                         _ => {
                             let (mask, priority) = self.pick(&[(7, 1), (3, 2), (15, 3), (0, 0)]);
-                            writeln!(parts.front, "if len({0}) < 7 {{ {0}.insert({key}, u32({mask}), u32({priority}), {value}) }}", t.name)
+                            writeln!(
+                                parts.front,
+                                "if len({0}) < 7 {{ {0}.insert({key}, u32({mask}), u32({priority}), {value}) }}",
+                                t.name
+                            )
                         }
                     };
                 }
@@ -200,4 +203,3 @@ impl Make {
         (self.states, self.counters, self.beside) = (states, counters, false);
     }
 }
-

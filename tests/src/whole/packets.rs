@@ -164,8 +164,10 @@ impl Make {
     }
 
     fn send(&mut self, out: &mut String) {
-        let n = self.below(self.ways.len() as u64) as usize;
-        let way = self.ways[n].clone();
+        let queues = self.hook && !self.queues.is_empty() && self.rng.chance(60);
+        let ways = if queues { &self.queues } else { &self.ways };
+        let n = self.rng.below(ways.len() as u64) as usize;
+        let way = ways[n].clone();
         // The hook sends a packet once.
         let end = if self.hook { "\nreturn" } else { "" };
         let _ = writeln!(out, "p -> {way}{end}");

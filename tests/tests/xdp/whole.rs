@@ -9,7 +9,7 @@ use wireloom_tests::programs::{checked_both, compiled, no_internal_errors, seeds
 use wireloom_tests::whole::{accepted, placed_app, Features, Kind, Parts, BACK_PORTS, FRONT_PORTS};
 
 /// Programs of an app, and frames for each.
-const TOGETHER: usize = 24;
+const TOGETHER: usize = 12;
 const EACH: usize = 60;
 
 /// Places of the two segments.
@@ -48,7 +48,8 @@ impl App<'_> {
         let Some(other) = compiled(&inlined)? else { return Ok(0) };
         let mut pair = FramePair::new(&inlined, interpreted(&Arc::new(graph)), other, &[])?;
         for f in self.frames(pair.inputs()) {
-            pair.frame(&f).map_err(|e| format!("frame on port {}: {}\n{e}", f.port, wireloom_interp::frames::hex(&f.bytes)))?;
+            pair.frame(&f)
+                .map_err(|e| format!("frame on port {}: {}\n{e}", f.port, wireloom_interp::frames::hex(&f.bytes)))?;
         }
         pair.finish()?;
         Ok(pair.sum.sent)
@@ -187,7 +188,9 @@ fn whole_programs() {
     }
     took.sort();
     let most = took.get(took.len() * 99 / 100);
-    eprintln!("{all} programs, {refused} refused by the checker; sent {sent:?}, {sum:?}; loaded in {most:?} (99 of 100)");
+    eprintln!(
+        "{all} programs, {refused} refused by the checker; sent {sent:?}, {sum:?}; loaded in {most:?} (99 of 100)"
+    );
     features.judge(Kind::Hook, all);
     assert!(all * 2 > refused && sent[0] > 100 && sent[2] > 100, "that says nothing");
     // Every other app has rings.

@@ -155,6 +155,9 @@ pub struct XdpTable {
     pub lines: u32,
     pub line: usize,
     pub slots: usize,
+    /// The number in the place of the address of its lines, which lie in one value. `None`: they
+    /// are values of a map.
+    pub direct: Option<u64>,
     /// Keys or values have bytes: they lie in scratch.
     pub wide: bool,
     /// Of prefixes: the map has the bytes of a key in the opposite order.
@@ -167,6 +170,11 @@ impl XdpTable {
     /// Packets change its entries under locks.
     pub fn is_locked(&self) -> bool {
         matches!(self.kind, TableKind::Exact | TableKind::Array)
+    }
+
+    /// Bytes of all lines.
+    pub fn bytes(&self) -> usize {
+        self.lines as usize * self.line
     }
 
     pub fn key_words(&self) -> usize {
@@ -215,9 +223,9 @@ pub fn emit(m: &Module, handlers: &[HandlerId], instances: &dyn Fn(PortId) -> u3
         }
     }
     let state = g.xdp_state(&tables);
-    let scratch = has_bytes(&[&g.types, &g.helpers, &functions, &code]).then_some((g.scratch.first, g.scratch.wide.max(1)));
-    let of_scratch =
-        |(first, wide)| format!("#define WL_BYTES\n#define WL_LITERALS {first}\n#define WL_WIDE {wide}\n");
+    let scratch =
+        has_bytes(&[&g.types, &g.helpers, &functions, &code]).then_some((g.scratch.first, g.scratch.wide.max(1)));
+    let of_scratch = |(first, wide)| format!("#define WL_BYTES\n#define WL_LITERALS {first}\n#define WL_WIDE {wide}\n");
     let faults = WORDS_OF_FAULTS.max(FaultKind::USER as usize + m.faults.len());
     let places = m.places.len().max(1);
     let target = if ways.process.len() == 1 { ways.process.first().copied().flatten() } else { None };
