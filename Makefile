@@ -29,6 +29,8 @@ fmt-check:
 # What takes too long for every change: random runs, and ten thousand generated programs by the interpreter and compiled (an hour or more; in
 # parts, since what was loaded is never unloaded). Some of the programs optimised as for users.
 PARTS = 1..60 61..120 121..180 181..240 241..300 301..360 361..420
+# Of twelve programs each, that run on all devices: ten thousand. The interpreter runs them in two processes, too.
+HOOK_PARTS = $(PARTS) 421..480 481..540 541..600 601..660 661..720 721..780 781..840
 test-long:
 	@scripts/setup.sh test
 	scripts/aarch64.sh
@@ -39,6 +41,8 @@ test-long:
 	WIRELOOM_SEEDS=1..6000 cargo test --profile checks -p wireloom-tests --test programs -- rebuild::
 	WIRELOOM_OPT=0 WIRELOOM_SEEDS=2..4 cargo test --profile checks -p wireloom-tests --test programs -- renamed::
 	for part in $(PARTS); do WIRELOOM_OPT=0 WIRELOOM_SEEDS=$$part cargo test --profile checks -p wireloom-tests --test programs -- whole_programs:: || exit 1; done
+	for part in $(HOOK_PARTS); do WIRELOOM_OPT=0 WIRELOOM_SEEDS=$$part cargo test --profile checks -p wireloom-tests --test packets -- xdp::whole:: || exit 1; done
+	WIRELOOM_SEEDS=1..1 cargo test --profile checks -p wireloom-tests --test packets -- xdp::races::changes_under_traffic
 	WIRELOOM_OPT=2 WIRELOOM_SEEDS=421..424 cargo test --profile checks -p wireloom-tests --test programs -- whole_programs::
 
 build:

@@ -15,8 +15,8 @@
 #define WL_ROOM 32768
 #define WL_IN (WL_ROOM - 1)
 struct wl_scratch { uint8_t b[2 * WL_ROOM], out[2 * WL_ROOM]; uint64_t wide[WL_WIDE]; };
-struct { WL_MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY); WL_MAP_TYPE(key, uint32_t); WL_MAP_TYPE(value, struct wl_scratch); WL_MAP_NUMBER(max_entries, 1); } wl_scratches SEC(".maps");
-WL_INLINE struct wl_scratch *wl_scratch_here(void) { const uint32_t cpu = bpf_get_smp_processor_id(); return bpf_map_lookup_elem(&wl_scratches, &cpu); }
+_Static_assert(sizeof(struct wl_scratch) == WL_SCRATCH, "the loader makes room for it");
+WL_INLINE struct wl_scratch *wl_scratch_here(void) { const uint32_t cpu = bpf_get_smp_processor_id(); return WL_VALUE_OF("0x68e2c94f1b07d35b", cpu, WL_PROCESSORS, struct wl_scratch); }
 #define WL_BYTES_BEGIN(x) do { (x)->scratch = wl_scratch_here(); if (!(x)->scratch) return XDP_ABORTED; (x)->used = (WL_LITERALS ^ (uint32_t)WL_ANEW) & WL_USED; WL_CHANGED(x); (x)->seen_at = (uint32_t)WL_ANEW; (x)->out = 0; } while (0)
 /* Of a part of a handler. */
 #define WL_PART_BEGIN(x, io) do { (x)->scratch = wl_scratch_here(); if (!(x)->scratch) return 1; (x)->used = (io)->used; } while (0)
@@ -139,7 +139,20 @@ __attribute__((noinline)) int64_t wl_seek(uint32_t at, uint32_t n, uint64_t word
     if (!s || m > n) return -1;
     if (!m) return 0;
     const uint64_t low = WL_LOW(m), first = (word & 255) * 0x0101010101010101ull;
-    for (uint32_t i = (uint32_t)wl_unknown; i + m <= n;) {
+    uint32_t i = (uint32_t)wl_unknown;
+    /* The first words without a loop: the count of its rounds would cost as much as a word. */
+    _Pragma("unroll") for (unsigned k = 0; k < 4; k++) {
+        if (i + m > n) return -1;
+        const uint64_t w = wl_word_of(s, at + i), hit = WL_ZEROS(w ^ first);
+        if (hit) {
+            const uint32_t j = i + (uint32_t)((((hit >> 7 & (0 - (hit >> 7))) - 1 & 0x0101010101010101ull) * 0x0101010101010101ull) >> 56);
+            if (j + m > n) return -1;
+            if (m == 1 || (m <= 8 && ((wl_word_of(s, at + j) ^ word) & low) == 0)) return j;
+            break;
+        }
+        i += 8;
+    }
+    while (i + m <= n) {
         WL_ROUND({ return -1; });
         const uint64_t w = wl_word_of(s, at + i), hit = WL_ZEROS(w ^ first);
         if (!hit) { i += 8; continue; }

@@ -130,7 +130,7 @@ extern volatile const uint64_t wl_seed;
 #define WL_LINE_OF(place) ((uint32_t)((place) >> 8))
 #define WL_SLOT_OF(place) ((place) & 255)
 
-/* The functions of a table: its number, words of a key and a value, slots of a line, lines, entries
+/* The functions of a table, behind `map_at`, which gives a line by its number: the table's number, words of a key and a value, slots of a line, lines, entries
    at most, time without use (0: no end), whether the least recently used entry makes room, whether
    keys and values lie in scratch and not on the stack. `map_key_words` and `map_value_words` give
    the words that count: of bytes at the end only as many as there are.
@@ -159,7 +159,6 @@ WL_INLINE uint64_t map##_hash(const struct map##_key *k) { return (keys) > WL_FE
 WL_INLINE uint32_t map##_mark(uint64_t hash) { return (uint32_t)hash >> 25; } \
 WL_INLINE uint32_t map##_own(uint64_t hash) { return (uint32_t)((hash >> 32) * (lines) >> 32); } \
 WL_INLINE uint32_t map##_other(uint64_t hash, uint32_t n) { return (uint32_t)((wl_fmix64(hash + 1 + n) >> 32) * (lines) >> 32); } \
-WL_INLINE struct map##_line *map##_at(uint32_t n) { return bpf_map_lookup_elem(&map, &n); } \
 /* The time from which on an entry is unused for too long, if it is not used again. It lies in the \
    entry's slot; one before `over` is over. */ \
 WL_INLINE uint64_t map##_stamp(uint64_t now) { return (idle) != 0 || (lru) ? now + 1 + (idle) : 1; } \
@@ -401,7 +400,7 @@ __attribute__((noinline)) int map##_do(uint32_t what, const struct map##_key *k,
     wl_held at = {0}; \
     bool far = false; \
     if (!k || !v) return 3; \
-    x->state = bpf_map_lookup_elem(&wl_cores, &cpu); \
+    x->state = wl_state_of(cpu); \
     if (!x->state || !map##_lock_if(true, k, &at)) return 3; \
     struct map##_slot *s = map##_find(x, k, &at, &far); \
     int result = s != NULL; \
@@ -480,7 +479,7 @@ WL_INLINE int map##_sweep(wl_fx *x, const uint32_t n) { \
     wl_fx fx = {.core = &core}, *x = &fx; \
     uint8_t *d = (uint8_t *)(long)ctx->data; \
     const uint32_t cpu = bpf_get_smp_processor_id(); \
-    x->state = bpf_map_lookup_elem(&wl_cores, &cpu); \
+    x->state = wl_state_of(cpu); \
     if (!x->state || d + 8 * (1 + (keys) + (values)) > (const uint8_t *)(long)ctx->data_end) return 0; \
     uint64_t *in = (uint64_t *)d; \
     struct map##_copy v = {0}; \
@@ -498,7 +497,7 @@ WL_INLINE int map##_sweep(wl_fx *x, const uint32_t n) { \
     wl_fx fx = {.core = &core}, *x = &fx; \
     const uint32_t cpu = bpf_get_smp_processor_id(); \
     uint64_t what = 0; \
-    x->state = bpf_map_lookup_elem(&wl_cores, &cpu); \
+    x->state = wl_state_of(cpu); \
     x->scratch = wl_scratch_here(); \
     if (!x->state || !x->scratch || bpf_xdp_load_bytes(ctx, 0, &what, 8)) return 0; \
     struct map##_key *k = (struct map##_key *)(x->scratch->wide + (word)); \
@@ -513,7 +512,7 @@ WL_INLINE int map##_sweep(wl_fx *x, const uint32_t n) { \
     wl_fx fx = {0}, *x = &fx; \
     const uint32_t cpu = bpf_get_smp_processor_id(); \
     uint64_t *in = (uint64_t *)(long)ctx->data; \
-    x->state = bpf_map_lookup_elem(&wl_cores, &cpu); \
+    x->state = wl_state_of(cpu); \
     if (!x->state || (uint8_t *)in + 8 * (2 + (values)) > (const uint8_t *)(long)ctx->data_end || in[1] >= (capacity)) return 0; \
     const uint64_t what = in[0]; \
     const uint32_t at = (uint32_t)in[1]; \

@@ -9,8 +9,8 @@ use wireloom_interp::frames::{hex, samples, FramePair, Mutator};
 use wireloom_interp::generate::Rng;
 use wireloom_ir::{Module, On};
 use wireloom_runtime::abi::{WL_F_LOST, WL_F_TIMEOUT};
-use wireloom_tests::programs::{checked, checked_both, compiled, interpreted, no_internal_errors, seeds};
-use wireloom_tests::whole::{app, program, Kind, Parts, FEATURES};
+use wireloom_tests::programs::{checked_both, compiled, interpreted, no_internal_errors, seeds};
+use wireloom_tests::whole::{accepted, app, Features, Kind, Parts};
 use wireloom_tests::{quickly_compiled, Wireloom};
 
 /// Programs of an app.
@@ -22,39 +22,13 @@ fn file(kind: Kind, seed: u64) -> PathBuf {
     std::env::temp_dir().join(format!("wireloom-whole-{}-{kind:?}-{seed}.loom", std::process::id()))
 }
 
-fn write(kind: Kind, programs: &[Parts], path: &PathBuf) {
-    std::fs::write(path, app(kind, programs)).expect("the temporary folder is writable");
-}
-
 /// The graph of elements as it was lowered, and with elements inlined.
 fn modules(kind: Kind, programs: &[Parts], path: &PathBuf) -> Result<Both, String> {
-    write(kind, programs, path);
+    std::fs::write(path, app(kind, programs)).expect("the temporary folder is writable");
     checked_both(path, None).map(|(graph, inlined)| (Arc::new(graph), Arc::new(inlined)))
 }
 
 type Both = (Arc<Module>, Arc<Module>);
-
-/// Programs that the checker takes, and how many it refuses.
-fn accepted(kind: Kind, seed: u64, path: &PathBuf) -> (Vec<Parts>, usize) {
-    let (mut all, mut refused) = (Vec::new(), 0);
-    for n in 0.. {
-        let one = program(kind, seed * 1000 + n, n as usize);
-        write(kind, std::slice::from_ref(&one), path);
-        match checked(path, None) {
-            Ok(_) => all.push(one),
-            Err(why) => {
-                if std::env::var_os("WIRELOOM_REFUSED").is_some() {
-                    eprintln!("{why}")
-                }
-                refused += 1;
-            }
-        }
-        if all.len() == TOGETHER || n > 20 * TOGETHER as u64 {
-            break;
-        }
-    }
-    (all, refused)
-}
 
 /// The interpreter runs the graph of elements as it was lowered.
 fn packets((graph, m): &Both, seed: u64, programs: usize) -> Result<u64, String> {
@@ -123,7 +97,7 @@ fn services(m: &Arc<Module>, seed: u64, programs: usize) -> Result<u64, String> 
 
 fn compare(kind: Kind, both: &Both, seed: u64, programs: usize) -> Result<u64, String> {
     match kind {
-        Kind::Packets => packets(both, seed, programs),
+        Kind::Packets | Kind::Hook => packets(both, seed, programs),
         Kind::Service => services(&both.1, seed, programs),
     }
 }
@@ -142,25 +116,13 @@ fn alone(kind: Kind, programs: &[Parts], seed: u64) -> String {
     said
 }
 
-/// Of so many programs each part of the language is in one at least.
-const FEW: usize = 200;
-
-/// How many programs have each part of the language.
-fn count(programs: &[Parts], features: &mut [usize; FEATURES.len()]) {
-    for p in programs {
-        for (n, (_, _, text)) in features.iter_mut().zip(FEATURES) {
-            *n += usize::from(p.items.contains(text) || p.members.contains(text))
-        }
-    }
-}
-
 fn run(kind: Kind, apps: u64) {
     let (mut all, mut refused, mut done, mut wrong) = (0, 0, 0, Vec::new());
-    let mut features = [0; FEATURES.len()];
+    let mut features = Features::default();
     for seed in seeds(apps) {
         let path = file(kind, seed);
-        let (programs, no) = accepted(kind, seed, &path);
-        count(&programs, &mut features);
+        let (programs, no) = accepted(kind, seed, TOGETHER, &path);
+        features.count(&programs);
         let made = modules(kind, &programs, &path).map_err(|e| format!("together they are refused: {e}"));
         match made.and_then(|both| compare(kind, &both, seed, programs.len())) {
             Ok(n) => {
@@ -181,10 +143,7 @@ fn run(kind: Kind, apps: u64) {
         }
     }
     eprintln!("{kind:?}: {all} programs, {refused} refused by the checker, {done} acts");
-    for (n, (_, name, _)) in features.iter().zip(FEATURES).filter(|(_, f)| f.0 == kind) {
-        eprintln!("{kind:?}: {n} of {all} have {name}");
-        assert!(*n > 0 || all < FEW, "no program has {name}");
-    }
+    features.judge(kind, all);
     assert!(wrong.is_empty(), "interpreter and compiled code differ: {wrong:?}");
     assert!(done > 100 && all * 2 > refused, "{all} programs, {refused} refused, {done} acts: that says nothing");
     no_internal_errors();
@@ -194,7 +153,7 @@ fn run(kind: Kind, apps: u64) {
 #[test]
 fn of_packets_sanitized() {
     let path = file(Kind::Packets, 0);
-    let (programs, _) = accepted(Kind::Packets, 777, &path);
+    let (programs, _) = accepted(Kind::Packets, 777, TOGETHER, &path);
     std::fs::write(&path, app(Kind::Packets, &programs[..programs.len().min(3)]))
         .expect("the temporary folder is writable");
     let out = Wireloom::command_with(&["fuzz", &path.display().to_string(), "--seconds", "0", "--sanitize"], |c| {

@@ -5,6 +5,7 @@
 mod apps;
 mod bytes;
 mod card;
+mod copies;
 mod edits;
 mod generated;
 mod kinds;
@@ -12,16 +13,18 @@ mod live;
 mod process;
 mod queues;
 mod races;
+mod whole;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use wireloom_codegen_c::xdp::{emit, NOTE};
+use wireloom_codegen_c::xdp::emit;
 use wireloom_interp::frames::{samples, Beside, FrameIn, Mutator};
 use wireloom_ir::placement::{candidates, fate, obstacles, specialise, Fate};
 use wireloom_ir::{HandlerId, Module, On, PortId};
 use wireloom_runtime::abi::wl_param;
+use wireloom_runtime::packet::hook_ring::HookRing;
 use wireloom_runtime::{params, Program};
 use wireloom_tests::folder::Folder;
 use wireloom_tests::programs::{bare_module, interpreted, module};
@@ -35,11 +38,11 @@ const SIZES: std::ops::RangeInclusive<usize> = 14..=3520;
 /// are seen here long before the kernel refuses a program, at a million.
 const VERIFIED_MAX: u32 = 20_000;
 
-/// The handlers of packets of an app, with its parameters set.
+/// The handlers of packets of an app, with its parameters set. Those of queues belong to the process.
 fn placed(m: &Module, sets: &[(String, String)]) -> (Module, Vec<(HandlerId, PortId)>) {
     let values = params::resolve(&m.desc(), sets).expect("the parameters have values").values.clone();
     let port = |h: HandlerId| match m.handlers[h.index()].on {
-        On::Frame { port, .. } => Some((h, port)),
+        On::Frame { port, .. } if !m.ports[port.index()].kind.is_queue() => Some((h, port)),
         _ => None,
     };
     let all: Vec<(HandlerId, PortId)> = candidates(m).into_iter().filter_map(port).collect();
@@ -89,7 +92,23 @@ struct Sum {
     entries: u64,
     counted: u64,
     lines: u64,
+    /// Frames that were given to another segment, and of them those that came by a ring, or cut.
+    crossed: u64,
+    ringed: u64,
+    cut: u64,
     took: Duration,
+}
+
+impl Sum {
+    fn add(&mut self, other: &Sum) {
+        let Sum { frames, sent, entries, counted, lines, crossed, ringed, cut, took } = other;
+        let mine = [&mut self.frames, &mut self.sent, &mut self.entries, &mut self.lines];
+        mine.into_iter().zip([frames, sent, entries, lines]).for_each(|(a, b)| *a += b);
+        let mine = [&mut self.crossed, &mut self.ringed, &mut self.cut];
+        mine.into_iter().zip([crossed, ringed, cut]).for_each(|(a, b)| *a += b);
+        self.counted = self.counted.wrapping_add(*counted);
+        self.took += *took;
+    }
 }
 
 /// Each processor has a `state` of its own: the thread stays on the one that it is on.
@@ -108,6 +127,8 @@ struct Both<'a> {
     all: &'a [(HandlerId, PortId)],
     object: Arc<Mutex<Object>>,
     pair: Beside<'a>,
+    /// The rings of programs, if parts of frames go through them.
+    rings: Vec<Option<HookRing>>,
     sum: Sum,
     /// Of the next frame, and what lies between two.
     time: u64,
@@ -115,6 +136,13 @@ struct Both<'a> {
 }
 
 impl Both<'_> {
+    /// The next frame comes at this time, or as soon as possible. Timers that are due run.
+    fn at(&mut self, time: u64) {
+        self.time = self.time.max(time);
+        self.object.lock().unwrap().set_time(self.time).expect("the time is set");
+        self.pair.timers(self.time).unwrap_or_else(|e| panic!("{}: {e}", self.special.app));
+    }
+
     /// Runs a frame through each handler; the first difference is a panic.
     fn frame(&mut self, bytes: &[u8]) {
         if SIZES.contains(&bytes.len()) {
@@ -138,52 +166,89 @@ impl Both<'_> {
         object.set_time(self.time).expect("the time is set");
         drop(object);
         self.time += self.step;
-        let sent = self.pair.frame(&f).expect("the interpreter runs");
+        let (sent, crossed) = self.pair.first_segment(&f).expect("the interpreter runs");
         let mut object = self.object.lock().unwrap();
-        let before = object.unheard();
-        let mut ran = object.test(program, bytes).expect("the kernel runs it");
-        let (given, target) = (object.unheard() > before, object.source().target);
-        let cut = given && object.source().entry.is_some();
+        let gone = |o: &Object| o.unheard() + o.given();
+        let before = gone(&object);
+        let ran = object.test(program, bytes).expect("the kernel runs it");
+        let given = gone(&object) > before;
         let lines: Vec<Vec<u8>> = std::iter::from_fn(|| object.line()).collect();
         drop(object);
         let shown = || wireloom_interp::frames::hex(bytes);
         assert_eq!(lines, self.pair.lines, "{app}: frame {}", shown());
         self.sum.lines += lines.len() as u64;
-        let expected = match sent.as_slice() {
-            [] => (Verdict::Drop, None),
-            [(to, instance, out)] => match fate(self.special, Some(port), PortId(*to)) {
+        let all = sent.len() + crossed.len();
+        let expected = match (sent.as_slice(), crossed.first()) {
+            ([], None) => (Verdict::Drop, None),
+            ([], Some(frame)) => {
+                assert!(given && all == 1, "{app}: frame {}", shown());
+                self.cross(program, frame, ran.frame);
+                self.sum.frames += 1;
+                return;
+            }
+            ([(to, instance, out)], None) => match fate(self.special, Some(port), PortId(*to)) {
                 Some(Fate::Kernel) => (Verdict::Pass, Some(out)),
                 Some(Fate::Back) if *instance == 0 => (Verdict::Tx, Some(out)),
                 // The map of ports is empty in a test.
                 Some(Fate::Back | Fate::Redirected) => (Verdict::Aborted, Some(out)),
                 Some(Fate::Process) => {
                     assert!(given, "{app}: frame {}", shown());
-                    if target.is_none() && !cut {
-                        let note = ran.frame.drain(..NOTE).collect::<Vec<u8>>();
-                        let expected = u64::from(*to) << 48 | u64::from(*instance) << 32;
-                        assert_eq!(note, expected.to_ne_bytes(), "{app}: frame {}", shown());
-                    }
-                    (Verdict::Drop, Some(out))
+                    let came = queues::given(&self.object.lock().unwrap(), out.len(), ran.frame.clone());
+                    assert_eq!(
+                        (came.port, u32::from(came.instance), came.mark, came.n),
+                        (*to as usize, *instance, 0, out.len()),
+                        "{app}: frame {}",
+                        shown()
+                    );
+                    self.same_bytes(&came.bytes, out, bytes);
+                    (Verdict::Drop, None)
                 }
                 None => panic!("sent to a port that XDP does not have"),
             },
-            [(_, _, out), rest @ ..] => {
-                assert!(rest.iter().all(|r| r.2 == *out), "{app}: frames differ: {}", shown());
+            ([(_, _, out), rest @ ..], _) => {
+                assert!(crossed.is_empty() && rest.iter().all(|r| r.2 == *out), "{app}: frames differ: {}", shown());
                 (Verdict::Redirect, Some(out))
             }
         };
         assert_eq!(ran.verdict, expected.0, "{app}: frame {}", shown());
-        // Of a frame with an entry in front of it the rest may be cut off.
-        if let (Some(out), false) = (expected.1, cut) {
+        if let Some(out) = expected.1 {
+            self.same_bytes(&ran.frame, out, bytes)
+        }
+        self.sum.frames += 1;
+        self.sum.sent += sent.len().min(1) as u64;
+    }
+
+    fn same_bytes(&self, came: &[u8], out: &[u8], of: &[u8]) {
+        let hex = wireloom_interp::frames::hex;
+        assert_eq!(hex(came), hex(out), "{}: frame {}", self.special.app, hex(of));
+    }
+
+    /// A frame that the hook has given to a segment of the process does there what it does in the
+    /// interpreter.
+    fn cross(&mut self, program: usize, meant: &FrameIn, frame: Vec<u8>) {
+        let object = self.object.lock().unwrap();
+        let record = self.rings.get_mut(program).and_then(|r| r.as_mut()).and_then(queues::from_ring);
+        self.sum.ringed += u64::from(record.is_some());
+        let mut came = record.unwrap_or_else(|| queues::given(&object, meant.bytes.len(), frame));
+        drop(object);
+        let shown = || format!("{}: a frame for port {}", self.special.app, meant.port);
+        assert_eq!((came.port, came.instance, came.n), (meant.port, meant.instance, meant.bytes.len()), "{}", shown());
+        self.sum.cut += u64::from(came.bytes.len() < came.n);
+        let part = self.special.ports[meant.port].carries.part;
+        if part == wireloom_ir::FramePart::Whole {
             assert_eq!(
-                wireloom_interp::frames::hex(&ran.frame),
-                wireloom_interp::frames::hex(out),
-                "{app}: frame {}",
+                wireloom_interp::frames::hex(&came.bytes),
+                wireloom_interp::frames::hex(&meant.bytes),
+                "{}",
                 shown()
             );
         }
-        self.sum.frames += 1;
-        self.sum.sent += expected.1.is_some() as u64;
+        // Bytes that are not there may be anything.
+        came.bytes.resize(came.n, 0xee);
+        came.entry.resize(wireloom_ir::layout::entry_max(self.special) as usize, 0xee);
+        let device = FrameIn { mark: came.mark, entry: came.entry, bytes: came.bytes, ..meant.clone() };
+        self.pair.behind(meant, &device).unwrap_or_else(|e| panic!("{}: {e}", shown()));
+        self.sum.crossed += 1;
     }
 
     /// Runs a signal in both.
@@ -197,7 +262,8 @@ impl Both<'_> {
         let m = self.special;
         let here = self.object.lock().unwrap();
         for (n, c) in m.counters.iter().enumerate() {
-            assert_eq!(here.counter(n), self.pair.counter(n), "{}: counter {}", m.app, c.name);
+            let both = here.counter(n).wrapping_add(self.pair.rest(n));
+            assert_eq!(both, self.pair.counter(n), "{}: counter {}", m.app, c.name);
             self.sum.counted = self.sum.counted.wrapping_add(self.pair.counter(n));
         }
         let theirs: BTreeMap<_, _> = self.pair.faults.iter().map(|((k, p), n)| ((u32::from(*k), *p), *n)).collect();
@@ -227,7 +293,7 @@ fn beside_it(path: &Path, sets: &[(&str, &str)], step: u64, run: impl FnOnce(&mu
     let (object, time) = (Arc::new(Mutex::new(object)), 1_700_000_000_000_000_000);
     object.lock().unwrap().set_time(time).expect("the time is set");
     let pair = Beside::new(&m, interpreted(&m), beside(&m, &object), &sets).expect("both programs start");
-    let mut both = Both { special: &special, all: &all, object, pair, sum, time, step };
+    let mut both = Both { special: &special, all: &all, object, pair, rings: Vec::new(), sum, time, step };
     run(&mut both);
     Some(both.end())
 }

@@ -445,6 +445,11 @@ pub fn place(modules: &[Module], sets: &[Vec<(String, String)>], args: &mut args
         return Ok(Placed::default());
     }
     let object = run.load(&special, &parts)?;
+    if let Some(why) = object.once() {
+        eprintln!(
+            "wireloom: frames of the most common headers take the general way in XDP: no second copy of their handler is possible: {why}"
+        );
+    }
     let hooked = run.hooked(&object, &parts)?;
     let placed = Placed { parts, object: Some(Arc::new(Mutex::new(object))), hooked, app: m.app.clone() };
     for (port, binding) in placed.unread(m, &run.bind) {

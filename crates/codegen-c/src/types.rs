@@ -150,10 +150,20 @@ impl Gen<'_> {
                             format!("return {};", if parts.is_empty() { "true".into() } else { parts.join(" && ") })
                         }
                     };
-                    self.helpers.push_str(&format!("static inline bool {name}({c} a, {c} b) {{\n{body}\n}}\n"));
+                    let inline = self.inline();
+                    self.helpers.push_str(&format!("{inline} bool {name}({c} a, {c} b) {{\n{body}\n}}\n"));
                 }
                 format!("{name}({a}, {b})")
             }
+        }
+    }
+
+    /// The storage of functions of values. BPF has no arguments of more than 16 bytes.
+    fn inline(&self) -> &'static str {
+        if self.xdp {
+            "WL_INLINE"
+        } else {
+            "static inline"
         }
     }
 
@@ -193,9 +203,9 @@ impl Gen<'_> {
                             .map(|(n, t)| format!("h = {};\n", self.hash(*t, "h", &format!("v.{n}"))))
                             .collect(),
                     };
-                    self.helpers.push_str(&format!(
-                        "static inline uint64_t {name}(uint64_t h, {c} v) {{\n{body}return h;\n}}\n"
-                    ));
+                    let inline = self.inline();
+                    self.helpers
+                        .push_str(&format!("{inline} uint64_t {name}(uint64_t h, {c} v) {{\n{body}return h;\n}}\n"));
                 }
                 format!("{name}({h}, {v})")
             }

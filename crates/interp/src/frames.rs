@@ -105,6 +105,13 @@ impl Runner {
         }
     }
 
+    /// The same in the first segment only; the frames that it gives to others.
+    fn first_segment(&mut self, f: &FrameIn) -> Result<Vec<FrameIn>, String> {
+        // SAFETY: the program is at rest, and its core lives here.
+        unsafe { host::handle(&mut *self.core.wl, f) };
+        self.host.breach.take().map_or_else(|| Ok(self.host.crossed()), Err)
+    }
+
     /// Has the program handle a frame; an error is a breach of the ABI.
     fn frame(&mut self, f: &FrameIn) -> Result<(), String> {
         // SAFETY: the program is at rest, and its core lives here.

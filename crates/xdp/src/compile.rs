@@ -11,14 +11,21 @@ pub fn clang() -> Option<String> {
     wireloom_codegen_c::newest_clang_here()
 }
 
+/// A BPF object.
+pub struct Compiled {
+    pub bytes: Vec<u8>,
+    /// clang's words if its handlers could not be compiled twice.
+    pub once: Option<String>,
+}
+
 /// Compiles programs to an object with BTF and line information. `spare`: the stack has no room for
 /// the places of headers, and handlers are compiled once. `constants`: macros and their numbers.
-pub fn compile(source: &XdpSource, spare: bool, constants: &[(&str, u64)]) -> Result<Vec<u8>, Error> {
+pub fn compile(source: &XdpSource, spare: bool, constants: &[(&str, u64)]) -> Result<Compiled, Error> {
     compile_text(&source.text, spare, constants)
 }
 
 /// The same for C that includes `bpf.h`.
-pub fn compile_text(text: &str, spare: bool, constants: &[(&str, u64)]) -> Result<Vec<u8>, Error> {
+pub fn compile_text(text: &str, spare: bool, constants: &[(&str, u64)]) -> Result<Compiled, Error> {
     let clang = clang().ok_or(Error::NoClang)?;
     let folder = PrivateFolder::new().map_err(|e| Error::System("cannot make a temporary folder".into(), e))?;
     let dir = folder.path();
@@ -46,6 +53,7 @@ pub fn compile_text(text: &str, spare: bool, constants: &[(&str, u64)]) -> Resul
     // From what is fastest to what needs least of the stack.
     const ALL: [&[&str]; 3] = [&[], &["-DWL_NO_NEAR"], &["-DWL_NO_NEAR", "-DWL_PLACES_KEPT", "-Os"]];
     let mut out = run(ALL[if spare { 2 } else { 0 }])?;
+    let once = (!spare && !out.status.success()).then(|| first_error(&out.stderr));
     for more in ALL[1..].iter().filter(|_| !spare) {
         if !out.status.success() {
             out = run(more)?;
@@ -54,5 +62,13 @@ pub fn compile_text(text: &str, spare: bool, constants: &[(&str, u64)]) -> Resul
     if !out.status.success() {
         return Err(Error::Compile(String::from_utf8_lossy(&out.stderr).chars().take(4000).collect()));
     }
-    fs::read(dir.join("program.o")).map_err(|e| Error::System("cannot read the object".into(), e))
+    let bytes = fs::read(dir.join("program.o")).map_err(|e| Error::System("cannot read the object".into(), e))?;
+    Ok(Compiled { bytes, once })
+}
+
+/// The first error that clang reports, in a line.
+fn first_error(said: &[u8]) -> String {
+    let text = String::from_utf8_lossy(said);
+    let error = text.lines().find_map(|l| l.split_once("error: ")).map_or("clang fails", |l| l.1);
+    error.chars().take(200).collect()
 }

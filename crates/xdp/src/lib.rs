@@ -6,6 +6,7 @@
 //! holds it. [`Object::test`] runs it on a frame and gives the frame back.
 
 mod compile;
+mod direct;
 mod error;
 mod hand_written;
 mod hook_tables;

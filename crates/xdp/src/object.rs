@@ -1,5 +1,6 @@
 //! A loaded program, with its maps.
 
+use crate::direct::Direct;
 use crate::error::{refusal, OLDEST_RINGED};
 use crate::lines::text_of;
 use crate::maps::map_of;
@@ -8,8 +9,9 @@ use crate::ring::Ring;
 use crate::shared::Shared;
 use crate::{compile, kernel, Error, Verdict};
 use aya::maps::{DevMap, Map};
-use aya::programs::{ProgramError, Xdp, XdpMode};
+use aya::programs::{ProgramError, ProgramFd, Xdp, XdpMode};
 use aya::{Ebpf, EbpfError, EbpfLoader};
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -33,13 +35,13 @@ pub enum Mode {
 }
 
 /// The result of a test run.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Ran {
     pub verdict: Verdict,
     /// The frame as it leaves.
     pub frame: Vec<u8>,
     /// Of a run, on average.
-    pub nanoseconds: u32,
+    pub nanoseconds: f64,
 }
 
 pub struct Object {
@@ -66,6 +68,7 @@ pub struct Object {
     lines: Option<Ring>,
     /// By table: the registers of a HyperLogLog.
     registers: Vec<Option<Shared>>,
+    once: Option<String>,
 }
 
 /// The values for which programs are loaded.
@@ -80,6 +83,10 @@ pub struct Settings {
 /// Values of the word [`RINGED`]: `WL_AWAKE` and `WL_ASLEEP` of `support/bpf.h`.
 const AWAKE: u64 = 1;
 const ASLEEP: u64 = 2;
+
+/// Numbers in the place of addresses: `support/bpf.h` and `bpf_bytes.h`.
+const DIRECT_CORES: u64 = 0x5157_bd31_a90c_66e1;
+const DIRECT_SCRATCH: u64 = 0x68e2_c94f_1b07_d35b;
 
 /// Sets a word of the states of all processors.
 fn set_all(cores: &Shared, (size, processors): (usize, u32), word: usize, to: u64) {
@@ -128,24 +135,45 @@ impl Object {
         }
         let (tick, first) = if source.timed { kernel::ticks()? } else { (1, 0) };
         let (seed, manual) = (kernel::random()?, u64::from(settings.manual_time));
-        let constants = [("WL_TICK", tick), ("WL_FIRST_TICK", first), ("WL_SEED", seed), ("WL_MANUAL", manual)];
-        match Object::load_compiled(source, settings, compile(source, false, &constants)?) {
+        let sizes = [("WL_STATE", core_size(source) as u64), ("WL_SCRATCH", source.scratch_bytes as u64)];
+        let times = [("WL_TICK", tick), ("WL_FIRST_TICK", first), ("WL_SEED", seed), ("WL_MANUAL", manual)];
+        let processors = [("WL_PROCESSORS", u64::from(kernel::processors()))];
+        let constants = [&sizes[..], &times, &processors].concat();
+        let compiled = compile(source, false, &constants)?;
+        let (mut object, once) = match Object::load_compiled(source, settings, compiled.bytes) {
             // A function has room on the stack, but not with those that it calls. Or a handler's
             // second copy is too much.
             Err(Error::Refused { why, .. }) if why.starts_with("combined stack size") || source.has_copies => {
-                Object::load_compiled(source, settings, compile(source, true, &constants)?)
+                (Object::load_compiled(source, settings, compile(source, true, &constants)?.bytes)?, Some(why))
             }
-            loaded => loaded,
-        }
+            loaded => (loaded?, compiled.once),
+        };
+        object.once = once.filter(|_| source.has_copies);
+        Ok(object)
     }
 
-    fn load_compiled(source: &XdpSource, settings: &Settings, bytes: Vec<u8>) -> Result<Object, Error> {
-        let processors = kernel::processors();
+    fn load_compiled(source: &XdpSource, settings: &Settings, mut bytes: Vec<u8>) -> Result<Object, Error> {
+        let (processors, core_size) = (kernel::processors(), core_size(source));
+        let states = Direct::new("wl_cores", DIRECT_CORES, core_size * processors as usize)?;
+        states.put_into(&mut bytes);
+        // The programs keep the map.
+        let scratch = match source.scratch_bytes {
+            0 => None,
+            n => Some(Direct::new("wl_scratches", DIRECT_SCRATCH, n * processors as usize)?),
+        };
+        if let Some(scratch) = &scratch {
+            scratch.put_into(&mut bytes)
+        }
         let mut loader = EbpfLoader::new();
-        loader.map_max_entries("wl_cores", processors);
-        loader.map_max_entries("wl_scratches", processors);
+        let mut lines_of = BTreeMap::new();
         for t in source.tables.iter().filter(|t| t.kind == TableKind::Exact) {
-            loader.map_max_entries(&t.map, t.lines);
+            if let Some(number) = t.direct {
+                let lines = Direct::new(&t.map, number, t.bytes())?;
+                lines.put_into(&mut bytes);
+                lines_of.insert(&t.map, lines);
+            } else {
+                loader.map_max_entries(&t.map, t.lines);
+            }
         }
         let (wall, bell) = (kernel::wall_offset(), kernel::random()?);
         for (name, value) in [("wl_wall", &wall), ("wl_bell", &bell)] {
@@ -163,15 +191,17 @@ impl Object {
         for name in source.names() {
             program(&mut ebpf, name)?.load().map_err(of_program)?;
         }
-        let (core_size, took) = (core_size(source), begin.elapsed());
-        let map = map_of(&ebpf, "wl_cores").map_err(|_| missing("wl_cores"))?;
-        let cores = Arc::new(Shared::writable(map, core_size * processors as usize)?);
+        let took = begin.elapsed();
+        let cores = Arc::new(Shared::writable(states.map(), core_size * processors as usize)?);
         let lines = |t: &XdpTable| {
             if t.kind != TableKind::Exact {
                 return Ok(None);
             }
-            let map = map_of(&ebpf, &t.map).map_err(|_| missing(&t.map))?;
-            Shared::new(map, t.lines as usize * t.line).map(Some)
+            let map = match lines_of.get(&t.map) {
+                Some(lines) => lines.map(),
+                None => map_of(&ebpf, &t.map).map_err(|_| missing(&t.map))?,
+            };
+            Shared::new(map, t.bytes()).map(Some)
         };
         let tables = source.tables.iter().map(lines).collect::<Result<_, _>>()?;
         let masks = source.tables.iter().map(|_| Masks::default()).collect();
@@ -216,6 +246,7 @@ impl Object {
             took,
             lines,
             registers,
+            once: None,
         })
     }
 
@@ -232,12 +263,18 @@ impl Object {
         Ok(Ran { verdict: verdict.into(), frame, nanoseconds })
     }
 
+    /// The descriptor of a program for frames.
+    pub(crate) fn descriptor(&self, program: usize) -> Result<&ProgramFd, Error> {
+        let name = self.source.programs.get(program).map_or("", |p| &p.name);
+        self.ebpf.program(name).ok_or_else(|| missing(name))?.fd().map_err(of_program)
+    }
+
     /// Sets the time of programs that were loaded with [`Settings::manual_time`], in nanoseconds.
     pub fn set_time(&self, now: u64) -> io::Result<()> {
         kernel::map_update(map_of(&self.ebpf, "wl_clock")?, &0u32.to_ne_bytes(), &now.to_ne_bytes())
     }
 
-    fn run(&self, name: &str, data: &[u8], repeat: u32) -> io::Result<(u32, Vec<u8>, u32)> {
+    fn run(&self, name: &str, data: &[u8], repeat: u32) -> io::Result<(u32, Vec<u8>, f64)> {
         let gone = || io::Error::from(io::ErrorKind::NotFound);
         let program = self.ebpf.program(name).ok_or_else(gone)?;
         kernel::test_run(program.fd().map_err(|_| gone())?.as_fd(), data, repeat)
@@ -482,6 +519,12 @@ impl Object {
     /// The time that the kernel needed to load the programs, and to make their maps.
     pub fn took(&self) -> Duration {
         self.took
+    }
+
+    /// Short handlers have no second copy for frames of the most common headers, which would be
+    /// handled faster: why.
+    pub fn once(&self) -> Option<&str> {
+        self.once.as_deref()
     }
 
     /// Takes the oldest line of the log.

@@ -76,7 +76,7 @@ impl Make {
             (Ty::MaybeBytes, 0..=2) => self.named(Ty::Nest).map(|n| format!("{n}.o")),
             (Ty::U32, 0) => self.named(Ty::Two).map(|n| format!("{n}.n")),
             (Ty::U64, 0) => self.named(Ty::Nest).map(|n| format!("{n}.k")),
-            (Ty::U64, 1) if !self.counters.is_empty() && !self.held => Some(self.counters[0].clone()),
+            (Ty::U64, 1) if !self.counters.is_empty() && !self.held && !self.hook => Some(self.counters[0].clone()),
             _ => None,
         };
         if let Some(p) = part {
@@ -189,10 +189,10 @@ impl Make {
             2 => format!(
                 "({} {} {})",
                 self.expr(Ty::Bytes, d),
-                self.pick(&["==", "!=", "<", "~="]),
+                self.pick(if self.hook { &["==", "!=", "<", "<="] } else { &["==", "!=", "<", "~="] }),
                 self.expr(Ty::Bytes, d)
             ),
-            3 => format!("(len({}) > {})", self.expr(Ty::List, d), self.below(4)),
+            3 if !self.hook => format!("(len({}) > {})", self.expr(Ty::List, d), self.below(4)),
             _ => format!(
                 "({} {} {})",
                 self.expr(ty, d),
@@ -210,10 +210,10 @@ impl Make {
             }
             1 if ty == Ty::U64 => format!("hash({})", self.expr(Ty::Bytes, d)),
             1 if ty == Ty::U32 => format!("({} else {})", self.expr(Ty::MaybeU32, d), self.expr(ty, d)),
-            2 if ty == Ty::U32 => {
+            2 if ty == Ty::U32 && !self.hook => {
                 format!("(fold {} from u32(1) with |acc, x| acc * u32(31) + x)", self.leaf(Ty::Numbers))
             }
-            7 if ty == Ty::U32 => format!("most({})", self.leaf(Ty::Numbers)),
+            7 if ty == Ty::U32 && !self.hook => format!("most({})", self.leaf(Ty::Numbers)),
             3 if ty == Ty::U64 => format!("len({})", self.expr(Ty::Bytes, d)),
             4 => format!("({} {} {}({}))", self.expr(ty, d), self.pick(&["<<", ">>"]), "u8", self.below(9)),
             5 => format!("{}({}, {})", self.pick(&["min", "max"]), self.expr(ty, d), self.expr(ty, d)),

@@ -3,14 +3,18 @@
 //! updates, queues, header edits, and elements wired together.
 //!
 //! In: a seed. Out: the parts of an app. [`app`] joins the parts of several programs, so that one
-//! run of a C compiler serves many. Each has names of its own (`p7_…`). Programs are well typed by
+//! run of a C compiler serves many. Programs of [`Kind::Hook`] run on each device: their segments are
+//! where [`placed_app`] says. Each has names of its own (`p7_…`). Programs are well typed by
 //! construction as far as that is simple; the checker refuses some of the rest.
 
+mod accepted;
 mod exprs;
+mod hook;
 mod packets;
 mod services;
 mod stmts;
 
+pub use accepted::{accepted, Features};
 use std::fmt::Write;
 use wireloom_interp::generate::Rng;
 
@@ -120,6 +124,8 @@ protocol chat {
 pub enum Kind {
     Packets,
     Service,
+    /// Packets that the XDP hook can handle, and segments behind it.
+    Hook,
 }
 
 #[derive(Clone, Debug)]
@@ -156,6 +162,15 @@ pub struct Parts {
     pub items: String,
     /// In the app.
     pub members: String,
+    /// Of [`Kind::Hook`]: in the segment that reads the ports, and in the one behind it.
+    pub front: String,
+    pub back: String,
+}
+
+impl Parts {
+    pub fn has(&self, text: &str) -> bool {
+        [&self.items, &self.members, &self.front, &self.back].iter().any(|part| part.contains(text))
+    }
 }
 
 /// Makes one program.
@@ -184,6 +199,12 @@ pub(crate) struct Make {
     /// Inside of `update`: no tables, no output.
     held: bool,
     loops: u32,
+    /// Statements and types are those of the XDP hook.
+    hook: bool,
+    /// A timer beside the hook is made.
+    beside: bool,
+    /// Headers that have been put in.
+    inserted: u32,
 }
 
 impl Make {
@@ -206,6 +227,9 @@ impl Make {
             still: false,
             held: false,
             loops: 0,
+            hook: false,
+            beside: false,
+            inserted: 0,
         }
     }
 
@@ -226,7 +250,7 @@ impl Make {
     fn state_members(&mut self, kind: Kind) -> String {
         let mut out = String::new();
         for _ in 0..2 + self.below(3) {
-            let (name, ty) = (self.name("s"), self.pick(&STORED));
+            let (name, ty) = (self.name("s"), self.state_type());
             let init = if self.rng.chance(50) { format!(" = {}", self.literal(ty)) } else { String::new() };
             let session = kind == Kind::Service && self.rng.chance(40);
             let _ = if session {
@@ -248,6 +272,9 @@ impl Make {
     }
 
     fn table(&mut self, out: &mut String) {
+        if self.hook {
+            return self.hook_table(out);
+        }
         let name = self.name("t");
         let key = self.pick(&[Ty::U32, Ty::U16, Ty::Ip4, Ty::Bytes, Ty::U64]);
         let value =
@@ -298,12 +325,13 @@ pub fn program(kind: Kind, seed: u64, n: usize) -> Parts {
     match kind {
         Kind::Packets => m.packet_program(),
         Kind::Service => m.service_program(),
+        Kind::Hook => m.hook_program(),
     }
 }
 
 /// Parts of the language that programs are to use, each with a text that only it has in them.
-pub const FEATURES: [(Kind, &str, &str); 57] = {
-    use Kind::{Packets as P, Service as S};
+const FEATURES: [(Kind, &str, &str); 85] = {
+    use Kind::{Hook as H, Packets as P, Service as S};
     [
         (P, "array", ": array u32"),
         (P, "ring", ": ring "),
@@ -362,6 +390,34 @@ pub const FEATURES: [(Kind, &str, &str); 57] = {
         (S, "passed on", "reply call"),
         (S, "wiring", "=> steer back"),
         (S, "tee", "tee(back"),
+        (H, "array", ": array u32"),
+        (H, "ring", ": ring "),
+        (H, "bloom", ": bloom "),
+        (H, "count_min", ": count_min "),
+        (H, "hyper_log_log", ": hyper_log_log "),
+        (H, "wildcard", ": wildcard "),
+        (H, "lpm", ": lpm "),
+        (H, "idle", " idle 10s"),
+        (H, "evict lru", " evict lru"),
+        (H, "reject", " reject }"),
+        (H, "limiter", "limiter "),
+        (H, "update", "update "),
+        (H, "queue", "queue "),
+        (H, "queue of several", "instances 3"),
+        (H, "queue that is wired", "// wired"),
+        (H, "handler of a queue", "// waited"),
+        (H, "state only", "// state only"),
+        (H, "headers only", "// headers only"),
+        (H, "element", "element "),
+        (H, "timer beside the hook", "// beside"),
+        (H, "insert", "insert Vlan"),
+        (H, "insert before", "before p.ip4"),
+        (H, "payload", "p.payload = "),
+        (H, "header set", "p.ip4.ttl = "),
+        (H, "state of packets", "// state set"),
+        (H, "own fault", "fault mine"),
+        (H, "loop max", "loop max"),
+        (H, "match", "match "),
     ]
 };
 
@@ -371,6 +427,23 @@ pub fn app(kind: Kind, programs: &[Parts]) -> String {
     let members: String = programs.iter().map(|p| p.members.as_str()).collect();
     match kind {
         Kind::Packets => format!("{ITEMS}{PACKET_ITEMS}{items}app generated {{\n    {FIELDS}    port o0 = memory(\"o0\"), o1 = memory(\"o1\")\n{members}}}\n"),
+        Kind::Hook => placed_app(programs, "xdp", "cpu(0)"),
         Kind::Service => format!("{ITEMS}{SERVICE_ITEMS}{items}app generated {{\n    param servers: list<endpoint, 4>\n    port back = connect tcp(servers) as chat\n{members}}}\n"),
     }
 }
+
+/// Programs of [`Kind::Hook`] as one app, with its two segments on devices.
+pub fn placed_app(programs: &[Parts], front: &str, back: &str) -> String {
+    let all = |part: fn(&Parts) -> &str| programs.iter().map(part).collect::<String>();
+    let (items, members) = (all(|p| &p.items), all(|p| &p.members));
+    let (first, second) = (all(|p| &p.front), all(|p| &p.back));
+    let ports = FRONT_PORTS.iter().chain(&BACK_PORTS).map(|p| format!("{p} = memory(\"{p}\")"));
+    let ports = ports.collect::<Vec<_>>().join(", ");
+    format!(
+        "{ITEMS}{PACKET_ITEMS}{items}app generated {{\n    {FIELDS}    port {ports}\n{members}segment front on {front} {{\n{first}}}\nsegment back on {back} {{\n{second}}}\n}}\n"
+    )
+}
+
+/// Ports of [`Kind::Hook`]: those that the first segment sends to, and the second one.
+pub const FRONT_PORTS: [&str; 2] = ["o0", "o1"];
+pub const BACK_PORTS: [&str; 2] = ["b0", "b1"];

@@ -54,29 +54,29 @@ impl Make {
     }
 
     /// A handler's statements and its end.
-    fn packet_body(&mut self, headers: &[&'static str], n: u64, out: &mut String) {
+    pub(super) fn packet_body(&mut self, headers: &[&'static str], n: u64, out: &mut String) {
         (self.packet, self.headers) = (true, headers.to_vec());
         let depth = 1 + self.below(2) as u32;
         for _ in 0..n {
-            if self.rng.chance(40) {
+            if self.rng.chance(if self.hook { 90 } else { 40 }) {
                 self.packet_statement(depth, out)
             }
             self.statement(depth, out);
         }
         self.log(out);
-        if self.rng.chance(70) {
+        if self.rng.chance(if self.hook { 90 } else { 70 }) {
             self.send(out)
         }
         out.push_str("}\n");
-        (self.packet, self.headers) = (false, vec![]);
+        (self.packet, self.headers, self.inserted) = (false, vec![], 0);
         self.vars.clear();
     }
 
-    fn limiter(&mut self, out: &mut String) {
-        let name = self.name("r");
+    pub(super) fn limiter(&mut self, out: &mut String) {
+        let (name, capacity) = (self.name("r"), if self.hook { 2000 } else { 16 });
         let _ = writeln!(
             out,
-            "limiter {name}: u32 {{ rate {}, burst {}, capacity 16, evict lru }}",
+            "limiter {name}: u32 {{ rate {}, burst {}, capacity {capacity}, evict lru }}",
             1 + self.below(100),
             1 + self.below(4)
         );
@@ -106,9 +106,9 @@ impl Make {
         self.queues.push(q);
     }
 
-    fn element(&mut self, items: &mut String, members: &mut String) {
+    pub(super) fn element(&mut self, items: &mut String, members: &mut String) {
         let mut e = Make::new(self.rng.any(), 0);
-        e.still = self.still;
+        (e.still, e.hook) = (self.still, self.hook);
         let name = self.name("E");
         e.prefix = name.clone();
         e.ways = vec!["y".into()];
@@ -131,14 +131,15 @@ impl Make {
             ),
             false => ("", "", ""),
         };
-        let (types, kind) = if typed { ("<T: type>", self.pick(&["<u16>", "<ip4>", "<bytes<9>>"])) } else { ("", "") };
+        let kinds: &[&str] = if self.hook { &["<u16>", "<ip4>"] } else { &["<u16>", "<ip4>", "<bytes<9>>"] };
+        let (types, kind) = if typed { ("<T: type>", self.pick(kinds)) } else { ("", "") };
         let typed = if typed { "state of_type: T\n" } else { "" };
         // A sketch is not emptied.
         let controls = match ["bloom", "count_min", "hyper_log_log"].iter().any(|k| state.contains(k)) {
             true => "signal start, stop",
             false => "signal start, stop, reset",
         };
-        let controls = if self.rng.chance(30) { controls } else { "" };
+        let controls = if self.rng.chance(30) && !self.hook { controls } else { "" };
         let _ = writeln!(
             items,
             "element {name}{types} {{\n {param} in x: packet{array}\n out y: packet\n{FIELDS}{typed}{controls}\n{state} on {way}(p){guard} {{\n{asked}{body}}}"
@@ -163,9 +164,13 @@ impl Make {
     }
 
     fn send(&mut self, out: &mut String) {
-        let n = self.below(self.ways.len() as u64) as usize;
-        let way = self.ways[n].clone();
-        let _ = writeln!(out, "p -> {way}");
+        let queues = self.hook && !self.queues.is_empty() && self.rng.chance(60);
+        let ways = if queues { &self.queues } else { &self.ways };
+        let n = self.rng.below(ways.len() as u64) as usize;
+        let way = ways[n].clone();
+        // The hook sends a packet once.
+        let end = if self.hook { "\nreturn" } else { "" };
+        let _ = writeln!(out, "p -> {way}{end}");
     }
 
     /// A frame of its own.
@@ -198,7 +203,6 @@ impl Make {
             5..=8 | 12 if self.still => {
                 let _ = writeln!(out, "if p.ip4 {{ log p.ip4.ttl }}");
             }
-            10 => self.built(out),
             11 => {
                 let _ = writeln!(
                     out,
@@ -212,7 +216,9 @@ impl Make {
                 let _ = writeln!(out, "if {}[{key}].take(1) {{ log \"taken\" }}", self.limiters[0]);
             }
             12 => self.set_header(out),
-            0..=2 => self.send(out),
+            // Behind an element its sender goes on.
+            0..=2 if !self.hook || self.ways != ["y"] && self.rng.chance(15) => self.send(out),
+            0..=2 => self.set_header(out),
             3 | 4 if depth > 0 => {
                 let h = self.pick(&HEADERS);
                 let _ = writeln!(out, "if p.{h} {{");
@@ -227,7 +233,9 @@ impl Make {
                 out.push_str("}\n");
             }
             5..=7 => self.set_header(out),
-            8 => self.structure(out),
+            8 if !self.hook => self.structure(out),
+            10 if !self.hook => self.built(out),
+            8 | 9 | 10 if !self.still && self.loops == 0 && self.inserted < 2 => self.structure(out),
             _ => {
                 let _ = writeln!(out, "log \"len \", p.len");
             }
@@ -269,6 +277,7 @@ impl Make {
 
     /// Headers and payloads put in and taken out.
     fn structure(&mut self, out: &mut String) {
+        self.inserted += 1;
         let (need, text) = match self.below(6) {
             0 => ("vlan", "remove p.vlan".to_string()),
             1 => ("ip4", "remove p.ip4".into()),

@@ -12,7 +12,7 @@ impl Make {
             let (tee, last) = (self.pick(&["", "tee(back[2]) -> "]), self.below(3));
             let n = self.below(9);
             let _ = writeln!(body, "{port} -> match {{ .n > {n} => steer back by .data, any(.op == \"op\", not .n > 7) => {tee}back[0], else => back[{last}] }}");
-            return Parts { items: String::new(), members: body };
+            return Parts { members: body, ..Parts::default() };
         }
         let _ = writeln!(body, "on {port}(req) {{");
         self.service = true;
@@ -23,7 +23,7 @@ impl Make {
         }
         self.answer(&mut body);
         body.push_str("}\n");
-        Parts { items: String::new(), members: body }
+        Parts { members: body, ..Parts::default() }
     }
 
     fn service_statements(&mut self, n: u64, out: &mut String) {

@@ -1,6 +1,6 @@
 //! Statements: nested control flow, assignments, tables.
 
-use super::{Make, Table, TableKind, Ty, Var, STORED};
+use super::{Make, Table, TableKind, Ty, Var};
 use std::fmt::Write;
 
 impl Make {
@@ -30,7 +30,8 @@ impl Make {
             8..=10 => self.assign(out),
             11 | 12 => self.branch(depth, out),
             13 => self.for_range(depth, out),
-            14 => self.for_list(depth, out),
+            14 if !self.hook => self.for_list(depth, out),
+            14 => self.for_range(depth, out),
             15 => self.rounds(depth, out),
             _ => self.match_(depth, out),
         }
@@ -43,7 +44,7 @@ impl Make {
             self.vars.extend([a, b].map(|name| Var { name, ty: Ty::Bytes, mutable: false }));
             return;
         }
-        let (name, ty, mutable) = (self.name("v"), self.pick(&STORED), self.rng.chance(50));
+        let (name, ty, mutable) = (self.name("v"), self.local_type(), self.rng.chance(50));
         let value = self.expr(ty, 2);
         let _ = writeln!(out, "{} {name}: {} = {value}", if mutable { "var" } else { "let" }, ty.text());
         self.vars.push(Var { name, ty, mutable });
@@ -183,6 +184,9 @@ impl Make {
         let n = t.name.clone();
         let limit = self.pick(&[2, 5, 12]);
         let key = self.key(t.key, limit);
+        if self.hook && self.hook_table_statement(&t, &key, depth, out) {
+            return;
+        }
         let _ = match t.kind {
             TableKind::Exact | TableKind::Array => return self.entries(&t, &key, depth, out),
             TableKind::Ring => return self.ring(&t, out),
@@ -229,7 +233,7 @@ impl Make {
     }
 
     /// Reads the parts of an entry.
-    fn found(&mut self, t: &Table, key: &str, depth: u32, out: &mut String) {
+    pub(super) fn found(&mut self, t: &Table, key: &str, depth: u32, out: &mut String) {
         let x = self.name("w");
         // An option in a table would be an option of an option.
         if matches!(t.value, Ty::MaybeBytes | Ty::MaybeU32 | Ty::MaybeTwo) {
@@ -252,8 +256,8 @@ impl Make {
                 writeln!(out, "{n}[{key}] += {}", self.expr(t.value, 1))
             }
             3 if matches!(t.kind, TableKind::Exact) => writeln!(out, "remove {n}[{key}]"),
-            4 => writeln!(out, "log \"{n} \", len({n})"),
-            5 | 6 if matches!(t.value, Ty::Two | Ty::Nest) => return self.update(t, key, out),
+            4 if !self.hook => writeln!(out, "log \"{n} \", len({n})"),
+            5 | 6 if matches!(t.value, Ty::Two | Ty::Nest) && !self.beside => return self.update(t, key, out),
             _ => return self.found(t, key, depth, out),
         };
     }

@@ -133,3 +133,45 @@ fn xdp_kv_cache() {
     let Some(sum) = beside_it(&app("xdp_kv_cache"), &[("largest", "1024")], 1_000_000, run) else { return };
     assert!(sum.sent > 6_000 && sum.entries > 4096 && sum.counted > 2_000, "{sum:?}");
 }
+
+#[test]
+fn network_sequencer() {
+    let Some(sum) = compare(&app("network_sequencer"), &[], hostile(5_000)) else { return };
+    assert!(sum.frames > 1000, "{sum:?}");
+}
+
+/// Apps that stay on the CPU, behind a filter, and their parameters.
+const FILTERED: [(&str, &[(&str, &str)]); 5] = [
+    ("aes_gateway", &[("key", "000102030405060708090a0b0c0d0e0f")]),
+    ("dpi_balancer", &[]),
+    ("ipsec_gateway", &[]),
+    ("packet_capture", &[]),
+    ("pfabric_scheduler", &[]),
+];
+
+#[test]
+fn filtered_apps() {
+    for (name, sets) in FILTERED {
+        let Some(seen) = process::filter(&app(name), sets, hostile(1_000)) else { return };
+        assert!(seen.given + seen.decided > 10_000, "{name}: {seen:?}");
+    }
+}
+
+/// Each app that the hook can have a part of has a test here.
+#[test]
+fn no_app_is_left_out() {
+    let tests = concat!(include_str!("apps.rs"), include_str!("process.rs"));
+    for file in std::fs::read_dir(root().join("apps")).expect("the apps").flatten() {
+        let name = file.file_name().to_string_lossy().replace(".loom", "");
+        let text = std::fs::read_to_string(file.path()).unwrap_or_default();
+        if !file.path().is_file() || !text.contains("nic(\"") {
+            continue;
+        }
+        let mut m = module(file.path());
+        let handlers: Vec<HandlerId> = candidates(&m);
+        let placed = handlers.iter().any(|h| obstacles(&m, *h).is_empty());
+        let filtered = !wireloom_ir::placement::split(&mut m, &handlers).is_empty();
+        let named = tests.contains(&format!("\"{name}\"")) || FILTERED.iter().any(|f| f.0 == name);
+        assert!(named || !(placed || filtered), "{name} has no test in the hook");
+    }
+}

@@ -12,22 +12,22 @@ use wireloom_tests::captures::udp;
 const LONG: usize = wireloom_codegen_c::xdp::LONG as usize;
 
 /// The parts of a frame that the process gets.
-struct Given {
-    port: usize,
-    instance: u16,
-    mark: u32,
-    n: usize,
-    entry: Vec<u8>,
-    bytes: Vec<u8>,
+pub(super) struct Given {
+    pub(super) port: usize,
+    pub(super) instance: u16,
+    pub(super) mark: u32,
+    pub(super) n: usize,
+    pub(super) entry: Vec<u8>,
+    pub(super) bytes: Vec<u8>,
 }
 
 fn number(bytes: &[u8]) -> u64 {
     u64::from_ne_bytes(bytes.try_into().expect("eight bytes"))
 }
 
-/// The ring of an object's first program.
-fn ring(object: &Object) -> Option<HookRing> {
-    let (map, bytes) = object.ring(0).expect("the kernel shares it")?;
+/// The ring of a program.
+pub(super) fn ring(object: &Object, program: usize) -> Option<HookRing> {
+    let (map, bytes) = object.ring(program).expect("the kernel shares it")?;
     let words = object.source().entry.unwrap_or(0) as usize / 8;
     let source = hook_ring::RingSource {
         map: Arc::new(map),
@@ -41,7 +41,7 @@ fn ring(object: &Object) -> Option<HookRing> {
 }
 
 /// The one record of a ring.
-fn from_ring(ring: &mut HookRing) -> Option<Given> {
+pub(super) fn from_ring(ring: &mut HookRing) -> Option<Given> {
     let mut all = Vec::new();
     ring.read(|r| {
         all.push(Given {
@@ -59,7 +59,7 @@ fn from_ring(ring: &mut HookRing) -> Option<Given> {
 }
 
 /// Reads what a program has put in front of a frame of `n` bytes.
-fn given(object: &Object, n: usize, mut frame: Vec<u8>) -> Given {
+pub(super) fn given(object: &Object, n: usize, mut frame: Vec<u8>) -> Given {
     let source = object.source();
     let (target, entry) = (source.target, source.entry.map(|n| n as usize));
     let carried = entry.filter(|_| target.is_none() || n >= LONG);
@@ -112,7 +112,7 @@ fn crossed_by(
     all.retain(|h| m.handlers[h.0.index()].device == Device::Xdp);
     let object = load(&special, &all, &[])?;
     // Without a queue that is cut there is none.
-    let mut ring = ring(&object);
+    let mut ring = ring(&object, 0);
     object.set_ringed(by_ring);
     let two = || Beside::new(&m, interpreted(&m), interpreted(&m), &[]).expect("the programs start");
     let (mut whole, mut rest, mut sum) = (two(), two(), Crossed::default());
@@ -290,7 +290,7 @@ fn a_full_ring_counts_what_it_loses() {
     all.retain(|h| m.handlers[h.0.index()].device == Device::Xdp);
     let Some(object) = load(&special, &all, &[]) else { return };
     assert!(object.verified().is_none_or(|n| n < VERIFIED_MAX), "{:?}", object.verified());
-    let mut ring = ring(&object).expect("it has a ring");
+    let mut ring = ring(&object, 0).expect("it has a ring");
     object.set_ringed(true);
     let (frames, mut come) = (20_000u64, 0u64);
     let frame = |n: u64| udp((n % 200) as u8, n as u16, 53, 700);

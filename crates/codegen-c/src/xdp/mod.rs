@@ -60,6 +60,8 @@ pub struct XdpSource {
     pub state_bytes: usize,
     /// The programs read the time.
     pub timed: bool,
+    /// Bytes of a processor's scratch; 0: the programs have none.
+    pub scratch_bytes: usize,
     /// Lines of the log, by number.
     pub lines: Vec<Vec<LinePart>>,
     /// Handlers have a second copy, for the most common headers.
@@ -83,6 +85,8 @@ pub struct XdpSource {
 pub const QUEUES: u32 = 256;
 /// Bytes of a note in front of a frame, without length and entry.
 pub const NOTE: usize = 8;
+/// Bytes that a frame's handling may make: `WL_ROOM` of `support/bpf_bytes.h`.
+const ROOM: usize = 32768;
 /// Frames of fewer bytes are not cut: `WL_LONG` of `support/bpf.h`.
 pub const LONG: u32 = 256;
 
@@ -151,6 +155,9 @@ pub struct XdpTable {
     pub lines: u32,
     pub line: usize,
     pub slots: usize,
+    /// The number in the place of the address of its lines, which lie in one value. `None`: they
+    /// are values of a map.
+    pub direct: Option<u64>,
     /// Keys or values have bytes: they lie in scratch.
     pub wide: bool,
     /// Of prefixes: the map has the bytes of a key in the opposite order.
@@ -163,6 +170,11 @@ impl XdpTable {
     /// Packets change its entries under locks.
     pub fn is_locked(&self) -> bool {
         matches!(self.kind, TableKind::Exact | TableKind::Array)
+    }
+
+    /// Bytes of all lines.
+    pub fn bytes(&self) -> usize {
+        self.lines as usize * self.line
     }
 
     pub fn key_words(&self) -> usize {
@@ -211,10 +223,9 @@ pub fn emit(m: &Module, handlers: &[HandlerId], instances: &dyn Fn(PortId) -> u3
         }
     }
     let state = g.xdp_state(&tables);
-    let scratch = has_bytes(&[&g.types, &g.helpers, &functions, &code]).then(|| {
-        let (first, wide) = (g.scratch.first, g.scratch.wide.max(1));
-        format!("#define WL_BYTES\n#define WL_LITERALS {first}\n#define WL_WIDE {wide}\n")
-    });
+    let scratch =
+        has_bytes(&[&g.types, &g.helpers, &functions, &code]).then_some((g.scratch.first, g.scratch.wide.max(1)));
+    let of_scratch = |(first, wide)| format!("#define WL_BYTES\n#define WL_LITERALS {first}\n#define WL_WIDE {wide}\n");
     let faults = WORDS_OF_FAULTS.max(FaultKind::USER as usize + m.faults.len());
     let places = m.places.len().max(1);
     let target = if ways.process.len() == 1 { ways.process.first().copied().flatten() } else { None };
@@ -232,7 +243,7 @@ pub fn emit(m: &Module, handlers: &[HandlerId], instances: &dyn Fn(PortId) -> u3
         ways.entry.unwrap_or(0) / 8,
         u8::from(bodies.iter().any(|b| gives_away(m, &b.block))),
         u8::from(has_copies),
-        scratch.as_deref().unwrap_or(""),
+        scratch.map(of_scratch).unwrap_or_default(),
     );
     let changes: String = tables.iter().map(|t| tables::xdp_changes(m, t)).collect();
     let all = [&functions, &code];
@@ -257,6 +268,7 @@ pub fn emit(m: &Module, handlers: &[HandlerId], instances: &dyn Fn(PortId) -> u3
         state_bytes: g.xdp_state_bytes() + g.xdp_places_bytes() + g.xdp_io.iter().sum::<usize>(),
         timed,
         looped,
+        scratch_bytes: scratch.map_or(0, |(_, wide)| 4 * ROOM + 8 * wide as usize),
         ports: ways.ports,
         broadcasts: ways.broadcasts,
         target,
@@ -461,7 +473,7 @@ impl<'m> Gen<'m> {
             "/* Finds the headers of a frame: {}. A header that is cut off or breaks a rule is absent, with all behind it. */\n\
              __attribute__((noinline)) uint64_t {name}_walk(struct xdp_md *ctx, uint32_t filter) {{\nWL_KEEP(filter); /* the kernel wants an argument, also if nothing uses it */\n\
              wl_fx fx = {{.ctx = ctx, .filter = filter}}, *x = &fx;\nwl_walk view, *v = &view;\nWL_FRAME(x, v);\nconst uint32_t cpu = bpf_get_smp_processor_id();\n\
-             x->state = bpf_map_lookup_elem(&wl_cores, &cpu);\nif (!x->state) return 0;\nstruct wl_places *in = &x->state->in;\nWL_WALK_PLACES(x, v);\n\
+             x->state = wl_state_of(cpu);\nif (!x->state) return 0;\nstruct wl_places *in = &x->state->in;\nWL_WALK_PLACES(x, v);\n\
              const wl_frame whole = {{v->n, v->n}}, *f = &whole;\n(void)f;\nuint8_t net = 0xff;\n(void)net;\nuint32_t cut = 0;\n(void)cut;\n{body}lost:;\n\
              in->end = v->end; in->top = v->top; in->miss = v->miss;\nreturn v->has;\n}}\n\n\
              {near}{fast}WL_INLINE void {name}_parse(wl_fx *x, wl_view *v) {{\nWL_FRAME(x, v);\nWL_NO_PLACES(x, v);\n\
@@ -487,8 +499,7 @@ impl<'m> Gen<'m> {
         format!(
             "/* Of one processor. */\nstruct app_state {{\nuint64_t fate[{FATES}]; /* frames, by what became of them */\nuint64_t alone; /* no other processor is at a table */\nuint64_t ringed; /* parts of frames go through a ring */\nuint64_t lost; /* lines of the log */\nuint64_t counter[{}];\n\
              uint64_t fault[WL_FAULTS];\nuint64_t table[{}][{STATISTICS}];\nuint64_t placed[WL_PLACES][WL_KINDS]; /* faults */\nstruct wl_places in;\n{io}uint64_t begun;\nunion {{\nstruct {{\n{states}}};\nuint64_t room[{}];\n}};\n}} __attribute__((aligned(64)));\n\
-             struct {{ WL_MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY); WL_MAP_TYPE(key, uint32_t); WL_MAP_TYPE(value, struct app_state); \
-             WL_MAP_NUMBER(max_entries, 1); WL_MAP_NUMBER(map_flags, BPF_F_MMAPABLE); }} wl_cores SEC(\".maps\");\n",
+             _Static_assert(sizeof(struct app_state) == WL_STATE, \"the loader makes room for it\");\n",
             m.counters.len().max(1),
             tables.len().max(1),
             room
@@ -595,7 +606,7 @@ impl<'m> Gen<'m> {
         let (copy, near) = if short { self.xdp_near(unit, (name, &first), &on) } else { None }.unwrap_or_default();
         format!(
             "{parts}{on}{copy}/* {} */\nSEC(\"xdp\") int {name}(struct xdp_md *ctx) {{\nwl_core core = {{0}};\nwl_fx fx = {{.core = &core, .ctx = ctx, .filter = {filter}}}, *x = &fx;\n\
-             const uint32_t cpu = bpf_get_smp_processor_id();\nx->state = bpf_map_lookup_elem(&wl_cores, &cpu);\n\
+             const uint32_t cpu = bpf_get_smp_processor_id();\nx->state = wl_state_of(cpu);\n\
              if (!x->state) return XDP_ABORTED;\n{alone}WL_BYTES_BEGIN(x);\n{time}{wall}{instance}{init}int fate;\n{near}{{\nwl_view view;\n{parse}(x, &view);\nx->sure = 0;\nfate = {name}_on(x, &view);\n}}\n\
              if (WL_UNLIKELY(fate == WL_FAULTY)) {{\n{faulty}}}\n{gives}x->state->fate[fate & {}]++;\nreturn WL_VERDICT(fate);\n}}\n\
              {}",

@@ -98,7 +98,7 @@ impl<'m> BodyGen<'_, 'm> {
              struct {name}_io {{\nuint64_t now, wall;\nuint32_t fault, place, used;\n{members}}};\n\
              __attribute__((noinline)) int {name}(struct {name}_io *io) {{\n\
              wl_core core = {{0}};\nwl_fx fx = {{.core = &core}}, *x = &fx;\nconst uint32_t cpu = bpf_get_smp_processor_id();\n\
-             x->state = bpf_map_lookup_elem(&wl_cores, &cpu);\nif (!io || !x->state) return 1;\nWL_PART_BEGIN(x, io);\n\
+             x->state = wl_state_of(cpu);\nif (!io || !x->state) return 1;\nWL_PART_BEGIN(x, io);\n\
              core.now = io->now;\ncore.wall = io->wall;\n{locals}{code}WL_PART_END(x, io);\nreturn {i} ? 0 : 2;\n\
              fault:;\nio->fault = x->fault;\nio->place = x->place;\nreturn 1;\n}}\n\n"
         ));

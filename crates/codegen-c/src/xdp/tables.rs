@@ -49,6 +49,12 @@ fn lines(capacity: u64, slots: u64) -> u64 {
     wanted.div_ceil(slots).max(LINES)
 }
 
+/// Lines of up to so many bytes are reached by an address: the verifier follows offsets below 512
+/// MiB only.
+const DIRECT_MAX: usize = 256 << 20;
+/// The number in the place of the first table's address.
+const DIRECT: u64 = 0x7a4c_96d2_e81b_3f00;
+
 /// Lines at least: an entry has others to go to.
 const LINES: u64 = 16;
 
@@ -74,6 +80,7 @@ impl<'m> Gen<'m> {
             slots,
             wide: layout::has_bytes(self.m, t.key) || layout::has_bytes(self.m, t.value),
             reversed: t.kind == TableKind::Lpm && table_kinds::is_reversed(self.m, t.key),
+            direct: None,
             ring: ring_bytes(t.capacity, canonical_size(self.m, t.value)).unwrap_or_default(),
         }
     }
@@ -82,7 +89,9 @@ impl<'m> Gen<'m> {
     pub(super) fn xdp_tables(&mut self, blocks: &[&Block]) -> Vec<XdpTable> {
         let mut used = std::collections::BTreeSet::new();
         blocks.iter().for_each(|b| walk::stmts(b, &mut |s| used.extend(s.kind.table())));
-        let all: Vec<XdpTable> = used.into_iter().map(|id| self.xdp_of(id)).collect();
+        let mut all: Vec<XdpTable> = used.into_iter().map(|id| self.xdp_of(id)).collect();
+        let exact = all.iter_mut().filter(|t| t.kind == TableKind::Exact);
+        exact.zip(DIRECT..).for_each(|(t, n)| t.direct = (t.bytes() <= DIRECT_MAX).then_some(n));
         // Changes from outside use the first words.
         let wide = all.iter().filter(|t| t.wide).map(|t| t.key_words() + t.value_words());
         self.scratch.wide = wide.max().unwrap_or(0);
@@ -117,10 +126,9 @@ impl<'m> Gen<'m> {
         ));
         self.helpers.push_str(&self.xdp_words("key", &x.map, t.key));
         self.helpers.push_str(&self.xdp_words("value", &x.map, t.value));
+        let at = line_at(x);
         self.helpers.push_str(&format!(
-            "struct {{ WL_MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY); WL_MAP_TYPE(key, uint32_t); WL_MAP_TYPE(value, struct {0}_line); \
-             WL_MAP_NUMBER(max_entries, 1); WL_MAP_NUMBER(map_flags, BPF_F_MMAPABLE); }} {0} SEC(\".maps\");\n\
-             volatile uint64_t {0}_entries SEC(\".bss\");\n\
+            "{at}volatile uint64_t {0}_entries SEC(\".bss\");\n\
              WL_TABLE({0}, {n}, {1}, {2}, {3}, {4}, {5}, {6}, {7}, {8})\n",
             x.map,
             x.key_words(),
@@ -238,6 +246,20 @@ impl<'m> Gen<'m> {
                 }
             }
         }
+    }
+}
+
+/// The function that gives a table's lines, with the map if it has one.
+fn line_at(x: &XdpTable) -> String {
+    let (map, lines) = (&x.map, x.lines);
+    let head = format!("WL_INLINE struct {map}_line *{map}_at(uint32_t n) {{ return ");
+    match x.direct {
+        Some(number) => format!("{head}WL_VALUE_OF(\"{number:#x}\", n, {lines}u, struct {map}_line); }}\n"),
+        None => format!(
+            "struct {{ WL_MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY); WL_MAP_TYPE(key, uint32_t); WL_MAP_TYPE(value, struct {map}_line); \
+             WL_MAP_NUMBER(max_entries, 1); WL_MAP_NUMBER(map_flags, BPF_F_MMAPABLE); }} {map} SEC(\".maps\");\n\
+             {head}bpf_map_lookup_elem(&{map}, &n); }}\n"
+        ),
     }
 }
 

@@ -2,7 +2,7 @@
 //! interpreter does with it, for a comparison with the device. At the end the tables of the device
 //! are compared, as a second program sees them whose tables they are.
 
-use super::{tables, Did, FrameIn, Runner};
+use super::{shown, tables, Did, FrameIn, Runner};
 use std::collections::BTreeMap;
 use wireloom_ir::desc::HandlerOn;
 use wireloom_ir::Module;
@@ -19,7 +19,12 @@ pub struct Beside<'a> {
     pub logs: u64,
     /// The lines of the last frame.
     pub lines: Vec<Vec<u8>>,
+    /// Handler, period, when it is due.
+    every: Vec<(u32, u64, u64)>,
 }
+
+/// A frame that has been sent: port, instance, bytes.
+pub type SentFrame = (u32, u32, Vec<u8>);
 
 impl<'a> Beside<'a> {
     /// `reference` has tables of its own, `device` those of the device. `on start` runs in both.
@@ -39,15 +44,69 @@ impl<'a> Beside<'a> {
                 r.run(n as u32)
             }
         }
-        Ok(Beside { module, reference, device, faults: BTreeMap::new(), logs: 0, lines: Vec::new() })
+        let every = reference.core.every.iter().map(|(h, p)| (*h, *p, 0)).collect();
+        Ok(Beside { module, reference, device, faults: BTreeMap::new(), logs: 0, lines: Vec::new(), every })
     }
 
-    /// The frames that the reference sends: port, instance, bytes.
-    pub fn frame(&mut self, f: &FrameIn) -> Result<Vec<(u32, u32, Vec<u8>)>, String> {
+    fn set_time(&mut self, now: u64) {
         for core in [&mut self.reference.core, &mut self.device.core] {
-            (core.wl.now, core.wl.wall) = (f.time, f.time);
+            (core.wl.now, core.wl.wall) = (now, now);
         }
+    }
+
+    /// The frames that the reference sends.
+    pub fn frame(&mut self, f: &FrameIn) -> Result<Vec<SentFrame>, String> {
+        self.set_time(f.time);
         self.reference.frame(f)?;
+        Ok(self.done())
+    }
+
+    /// The frames that the handler of a port sends in the reference, and those that it gives to
+    /// another segment: [`Beside::behind`] handles them.
+    pub fn first_segment(&mut self, f: &FrameIn) -> Result<(Vec<SentFrame>, Vec<FrameIn>), String> {
+        self.set_time(f.time);
+        let crossed = self.reference.first_segment(f)?;
+        Ok((self.done(), crossed))
+    }
+
+    /// A frame in the segment behind the device: as the reference has it, and as it has come from
+    /// the device.
+    pub fn behind(&mut self, reference: &FrameIn, device: &FrameIn) -> Result<(), String> {
+        self.reference.frame(reference)?;
+        self.device.frame(device)?;
+        self.same()
+    }
+
+    /// Runs the timers that are due, in both.
+    pub fn timers(&mut self, now: u64) -> Result<(), String> {
+        self.set_time(now);
+        for i in 0..self.every.len() {
+            let (handler, period, due) = self.every[i];
+            if due == 0 {
+                self.every[i].2 = now + period;
+            } else if due <= now {
+                self.reference.run(handler);
+                self.device.run(handler);
+                self.every[i].2 = now + period;
+                self.same().map_err(|e| format!("in a timer: {e}"))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The effects of both since the last time, which are to be equal.
+    fn same(&mut self) -> Result<(), String> {
+        let take = |r: &mut Runner| r.host.did.drain(..).collect::<Vec<Did>>();
+        let (a, b) = (take(&mut self.reference), take(&mut self.device));
+        if a == b {
+            return Ok(());
+        }
+        let n = a.iter().zip(&b).take_while(|(x, y)| x == y).count();
+        Err(format!("act {n}:\n  reference: {}\n  device:    {}", shown(a.get(n)), shown(b.get(n))))
+    }
+
+    /// Notes the effects of the reference; the frames that it has sent.
+    fn done(&mut self) -> Vec<SentFrame> {
         let mut sent = Vec::new();
         self.lines.clear();
         for did in self.reference.host.did.drain(..) {
@@ -60,7 +119,7 @@ impl<'a> Beside<'a> {
                 }
             }
         }
-        Ok(sent)
+        sent
     }
 
     /// Runs a signal in both; the answers, that of the reference first.
@@ -75,6 +134,11 @@ impl<'a> Beside<'a> {
         });
         let [a, b] = answers;
         Ok([a?, b?])
+    }
+
+    /// A counter of the part of the program that is not the device's.
+    pub fn rest(&self, n: usize) -> u64 {
+        self.device.core.counter(n)
     }
 
     /// A counter of the reference.

@@ -134,6 +134,11 @@ impl Host {
         Ok(sum)
     }
 
+    /// Frames on their way to another segment, which nobody has handled.
+    pub fn crossed(&mut self) -> Vec<FrameIn> {
+        std::iter::from_fn(|| self.next_crossed()).collect()
+    }
+
     fn next_crossed(&mut self) -> Option<FrameIn> {
         let crossing = self.queues.values_mut().flatten().filter(|q| q.crossing);
         crossing.into_iter().find_map(|q| q.waiting.pop_front())
