@@ -299,6 +299,7 @@ unsafe extern "C" fn init_shared(this: *mut c_void, shared: *mut c_void, _params
                         t.capacity
                     },
                     idle: t.idle,
+                    from_write: t.from_write,
                     evict_lru: t.evict_lru,
                     blocks: packed_keys::entry_blocks(m, t),
                 });

@@ -4,7 +4,7 @@
 use crate::desc::{Failover, PortOptions, Reuse};
 
 /// Their full names, in the order of docs/operations.md.
-pub const NAMES: [&str; 22] = [
+pub const NAMES: [&str; 24] = [
     "connect_timeout",
     "answer_timeout",
     "stream_timeout",
@@ -27,7 +27,12 @@ pub const NAMES: [&str; 22] = [
     "end_mark",
     "max_answer",
     "offload",
+    "hold_body",
+    "hold_memory",
 ];
+
+/// The most streamed bytes of a message that are held.
+pub const HOLD_MAX: u32 = 16 << 20;
 
 /// The name that sets two others.
 pub const BOTH: &str = "call_timeout";
@@ -97,6 +102,8 @@ pub fn slot<'o>(o: &'o mut PortOptions, name: &str) -> Option<Slot<'o>> {
         "end_mark" => Slot::Byte(&mut o.end_mark),
         "max_answer" => Slot::Count(&mut o.max_answer, 1..=65_507),
         "offload" => Slot::Switch(&mut o.offload),
+        "hold_body" => Slot::Count(&mut o.hold_body, 0..=HOLD_MAX),
+        "hold_memory" => Slot::Count(&mut o.hold_memory, ALL),
         _ => return None,
     })
 }

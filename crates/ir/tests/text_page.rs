@@ -71,6 +71,7 @@ fn word(s: &StmtKind) -> &'static str {
         CloseUpstream(_) => "shut",
         Log(_) => "log",
         Emit(_) => "emit",
+        Wait { .. } => "wait",
         Parse { .. } => "parse",
         Render { .. } => "render",
         Reread { .. } => "reread",
@@ -90,7 +91,7 @@ fn word(s: &StmtKind) -> &'static str {
 }
 
 /// As many as `word` tells apart.
-const STATEMENTS: usize = 47;
+const STATEMENTS: usize = 48;
 
 #[test]
 fn every_statement_has_a_row_and_an_example() {

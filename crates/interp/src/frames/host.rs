@@ -383,6 +383,8 @@ unsafe extern "C" fn open(_: *mut wl_task, _: u32, _: u32) -> u32 {
 
 unsafe extern "C" fn shut(_: *mut wl_task, _: u32) {}
 
+unsafe extern "C" fn wait(_: *mut wl_task, _: u32, _: u64, _: u64, _: u32) {}
+
 /// Nothing waits for answers here.
 unsafe extern "C" fn keep(_: *mut wl_task, _: wl_bytes) -> i32 {
     0

@@ -96,6 +96,7 @@ impl KnownConditions<'_> {
             | StmtKind::CloseUpstream(_)
             | StmtKind::Log(_)
             | StmtKind::Emit(_)
+            | StmtKind::Wait { .. }
             | StmtKind::Parse { .. }
             | StmtKind::Render { .. }
             | StmtKind::Reread { .. }
@@ -315,6 +316,7 @@ fn lasts_itself(e: &ExprKind) -> bool {
         | ExprKind::Local(_)
         | ExprKind::Param(_)
         | ExprKind::HasMsg(_)
+        | ExprKind::Held(_)
         | ExprKind::Unary(..)
         | ExprKind::Binary(..)
         | ExprKind::Cast(_)
@@ -437,6 +439,7 @@ fn changed(s: &StmtKind, f: &mut dyn FnMut(LocalId)) {
         | StmtKind::CloseUpstream(_)
         | StmtKind::Log(_)
         | StmtKind::Emit(_)
+        | StmtKind::Wait { .. }
         | StmtKind::Parse { .. }
         | StmtKind::SendFrame { .. }
         | StmtKind::Output { .. }
