@@ -436,7 +436,7 @@ static inline uint32_t wl_held(wl_msg m) {
     return m.view && m.view->pos > m.head ? m.view->pos : m.head;
 }
 /* Whether only the end of the connection ends it. */
-static inline bool wl_ends(wl_msg m) { return m.view && m.view->flags & (WL_M_UNTIL_EOF | WL_M_ENDS); }
+static inline bool wl_until_end(wl_msg m) { return m.view && m.view->flags & (WL_M_UNTIL_EOF | WL_M_ENDS); }
 
 
 static inline wl_endpoint wl_peer(wl_fx *x) { return x->conn ? x->conn->peer : (wl_endpoint){0}; }

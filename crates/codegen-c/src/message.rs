@@ -240,7 +240,7 @@ impl<'m> BodyGen<'_, 'm> {
         let pieces = if self.within { " | WL_R_PIECES" } else { "" };
         let ends = match msg {
             Outgoing::Pass { msg, .. } if self.is_own(*msg) => {
-                format!(" | (wl_ends({}) ? WL_R_CLOSE : 0)", self.name(*msg))
+                format!(" | (wl_until_end({}) ? WL_R_CLOSE : 0)", self.name(*msg))
             }
             Outgoing::Pass { .. } | Outgoing::Built { .. } | Outgoing::Nothing => String::new(),
         };

@@ -323,8 +323,8 @@ impl Compiler<'_> {
             Some("`hold_body` is for requests and answers over TCP")
         } else if !units.iter().any(|u| self.has_streams(*u)) {
             Some("these messages have no streams: their fields can be read")
-        } else if units.iter().any(|u| self.has_delimited_streams(*u)) {
-            Some("`hold_body` is for streams with a length, or that end with the connection")
+        } else if units.iter().any(|u| self.has_endless_lists(*u)) {
+            Some("`hold_body` is not for messages with a list that ends with the connection")
         } else {
             None
         };

@@ -226,11 +226,11 @@ impl Lower<'_, '_> {
         for body in blocks {
             self.in_clause(info.module, response, msg, o.unit, |s| s.forward(body, None, &mut target))?;
         }
-        self.settled(target, span)
+        self.finished(target, span)
     }
 
     /// A message with its edits, whose unit still holds.
-    pub(super) fn settled(&mut self, target: EditedMessage, span: Span) -> R<ir::Outgoing> {
+    pub(super) fn finished(&mut self, target: EditedMessage, span: Span) -> R<ir::Outgoing> {
         let EditedMessage { unit, msg, known, mut edits } = target;
         let mut values = self.settle(unit, msg, &known, &mut edits);
         for (name, v) in &known {

@@ -43,22 +43,20 @@ impl Compiler<'_> {
         ir::grammar::tail::has(&self.m, u, &stream)
     }
 
-    /// Whether it cannot be told where the streamed bytes of a unit end before all are there.
-    pub fn has_delimited_streams(&self, u: UnitId) -> bool {
-        let delimited = |k: &FieldKind| {
-            let extent = matches!(
-                k,
-                FieldKind::StreamBytes { extent: ir::Extent::Until(_) | ir::Extent::Run | ir::Extent::ToEnd }
-            );
-            extent || matches!(k, FieldKind::List { extent: ir::ListExtent::ToEnd, .. })
-        };
-        ir::grammar::tail::has(&self.m, u, &delimited)
+    /// Whether a list in it ends with the connection: its items cannot be told from streamed bytes.
+    pub fn has_endless_lists(&self, u: UnitId) -> bool {
+        let endless = |k: &FieldKind| matches!(k, FieldKind::List { extent: ir::ListExtent::ToEnd, .. });
+        ir::grammar::tail::has(&self.m, u, &endless)
     }
 }
 
 impl Lower<'_, '_> {
     /// Bytes of a message's streams that are held, if they are.
     fn body_limit(&self, msg: LocalId) -> Option<u64> {
+        // A function is checked by itself, before it is known which messages it is given.
+        if self.kind == super::Kind::Func {
+            return Some(LONGEST_MAX);
+        }
         let of_port = |p: ir::PortId| u64::from(self.cx.m.ports.get(p.index()).map_or(0, |p| p.options.hold_body));
         let own = self.handler.filter(|h| h.req == msg && !h.greeting).map(|h| of_port(h.port));
         own.filter(|n| *n > 0).or_else(|| self.bodies.get(&msg).copied())
@@ -155,7 +153,7 @@ impl Lower<'_, '_> {
                 self.all_there(*msg, unit, span)?;
                 let mut edits = edits.clone();
                 edits.extend(self.pending.iter().filter(|(m, _)| m == msg).map(|(_, e)| e.clone()));
-                self.settled(EditedMessage { unit, msg: *msg, known: o.fields.clone(), edits }, span)?
+                self.finished(EditedMessage { unit, msg: *msg, known: o.fields.clone(), edits }, span)?
             }
         };
         let ty = Ty::Bytes(max);
