@@ -261,8 +261,8 @@ static inline bool wl_parse_whole(int (*parse)(void *, uint32_t, wl_parser *, co
 }
 
 /* Streamed bytes of a message: where they lie, or put together in the scratch. */
-typedef struct wl_pieces { const uint8_t *p; uint8_t *to; uint32_t n, all; } wl_pieces;
-static inline bool wl_piece(wl_fx *x, wl_pieces *s, const uint8_t *p, uint32_t n) {
+typedef struct wl_streamed { const uint8_t *p; uint8_t *to; uint32_t n, all; } wl_streamed;
+static inline bool wl_streamed_add(wl_fx *x, wl_streamed *s, const uint8_t *p, uint32_t n) {
     if (!n) return true;
     if (!s->n && !s->to) s->p = p;
     else if (!s->to && s->p + s->n != p) {
@@ -280,7 +280,7 @@ static inline bool wl_piece(wl_fx *x, wl_pieces *s, const uint8_t *p, uint32_t n
 static inline bool wl_parse_kept(wl_fx *x, int (*parse)(void *, uint32_t, wl_parser *, const uint8_t *, uint32_t, int),
                                  int (*tail)(void *, uint32_t, wl_parser *, const uint8_t *, uint32_t, int, uint32_t *),
                                  wl_parser *v, wl_bytes b, wl_msg *m) {
-    wl_pieces s = {b.p, NULL, 0, b.n};
+    wl_streamed s = {b.p, NULL, 0, b.n};
     int r = parse(NULL, 0, v, b.p, b.n, 1);
     uint32_t at = v->head, seen = 0, used = 0;
     *m = (wl_msg){v, b.p, v->head, WL_S_OK, {NULL, 0, 0}, 0, 0};
@@ -289,7 +289,7 @@ static inline bool wl_parse_kept(wl_fx *x, int (*parse)(void *, uint32_t, wl_par
     while (r != WL_WHOLE) {
         if (v->left) {
             uint32_t k = v->left < b.n - at ? (uint32_t)v->left : b.n - at;
-            if (!wl_piece(x, &s, b.p + at, k)) return false;
+            if (!wl_streamed_add(x, &s, b.p + at, k)) return false;
             v->left -= k;
             at += k;
             seen = 0;
@@ -298,7 +298,7 @@ static inline bool wl_parse_kept(wl_fx *x, int (*parse)(void *, uint32_t, wl_par
         const bool endless = v->flags & WL_M_UNTIL_EOF;
         uint32_t all = b.n - at, n = endless || seen > all ? all : seen;
         r = tail(NULL, 0, v, b.p + at, n, n == all, &used);
-        if (endless && !wl_piece(x, &s, b.p + at, used)) return false;
+        if (endless && !wl_streamed_add(x, &s, b.p + at, used)) return false;
         at += used;
         if (r == WL_BAD || v->flags & WL_M_OMIT || (r != WL_WHOLE && !v->left && n == all)) return false;
         seen = v->left ? 0 : n - used + 1;

@@ -1,5 +1,5 @@
-//! `hold_body`: bodies as one, torn at every byte, of hostile lengths, in both engines; and messages
-//! in tables.
+//! `hold_body`: bodies as one, torn at every byte, of hostile lengths, in both engines; and
+//! messages in tables.
 
 use std::time::Duration;
 use wireloom_tests::{servers, Backend, Client, Process, Wireloom};

@@ -1,5 +1,5 @@
-//! `http_cache` before nginx and a scripted server, with curl and scripted clients: how often the
-//! server is asked, what is given to whom, and what cannot be put into the cache for others.
+//! `http_cache` before nginx and a scripted server, with curl and scripted clients. It is counted
+//! how often the server is asked. Nothing may be put into the cache for others.
 
 use std::process::Command;
 use std::time::Duration;

@@ -4,7 +4,7 @@ use super::{Answer, Grammar, View};
 use wireloom_ir::UnitId;
 use wireloom_runtime::abi::*;
 
-pub struct Kept {
+pub struct KeptMessage {
     /// Bytes of the message.
     pub whole: usize,
     /// Its streamed bytes, one piece behind the other.
@@ -16,7 +16,7 @@ pub struct Kept {
 impl Grammar {
     /// The message that some bytes begin with, if all of it is passed on. Framing is given to the
     /// parser one byte more at a time, so that it tells where streamed bytes begin.
-    pub fn kept(&self, unit: UnitId, bytes: &[u8], ctx: u64) -> Option<Kept> {
+    pub fn kept(&self, unit: UnitId, bytes: &[u8], ctx: u64) -> Option<KeptMessage> {
         let mut v =
             View { parser: wl_parser { ctx, ..wl_parser::default() }, extra: Default::default(), slots: Vec::new() };
         let mut answer = self.parse(unit, &mut v, bytes, true);
@@ -48,6 +48,6 @@ impl Grammar {
             }
             seen = if v.parser.left > 0 { 0 } else { n - used + 1 };
         }
-        Some(Kept { whole: at, body, ends: v.parser.flags & (WL_M_UNTIL_EOF | WL_M_ENDS) != 0 })
+        Some(KeptMessage { whole: at, body, ends: v.parser.flags & (WL_M_UNTIL_EOF | WL_M_ENDS) != 0 })
     }
 }

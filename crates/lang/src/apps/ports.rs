@@ -300,7 +300,8 @@ impl Compiler<'_> {
         (listen, udp): (bool, bool),
     ) -> R<()> {
         let ExprKind::Else(n, other) = &*e.kind else {
-            let d = Diagnostic::error("E0642", e.span, "what becomes of a longer body?").label("not said");
+            let d = Diagnostic::error("E0642", e.span, "`hold_body` does not say the fate of a longer body")
+                .label("not said");
             return Err(self.report(d.hint("write `hold_body 64KiB else pass`: it streams")));
         };
         if other.as_name().is_none_or(|w| w.name != "pass") {

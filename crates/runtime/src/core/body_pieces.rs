@@ -22,7 +22,7 @@ pub(super) struct HeadFound {
     pub eof: bool,
 }
 
-/// What has become of a message.
+/// The fate of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     Whole,

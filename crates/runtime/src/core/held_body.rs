@@ -17,8 +17,8 @@ use crate::stats::NO_PLACE;
 /// A core's memory for messages that are held.
 #[derive(Default)]
 pub(super) struct Bodies {
-    /// Of the message at hand: its streamed bytes, if they lay in pieces; and the message itself, if
-    /// not all of it is passed on.
+    /// Of the message at hand: its streamed bytes, if they lay in pieces; and the message itself,
+    /// if not all of it is passed on.
     joined: Vec<u8>,
     passed: Vec<u8>,
     free: Vec<Box<HeldBody>>,
