@@ -13,14 +13,15 @@ import selectors
 import socket
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-# Optimised code is measured, from the first request on.
-os.environ.setdefault("WIRELOOM_START", "optimized")
-WIRELOOM = os.environ.get("WIRELOOM", os.path.join(ROOT, "target/release/wireloom"))
-TICK = os.sysconf("SC_CLK_TCK")
+sys.path.insert(0, os.path.join(ROOT, "bench/l7"))
+from harness import procstat  # noqa: E402
+from harness.settings import WIRELOOM  # noqa: E402
+
 
 
 def free_port():
@@ -36,13 +37,6 @@ def wait_for(port):
         except OSError:
             time.sleep(0.05)
     raise SystemExit(f"nothing listens on port {port}")
-
-
-def cpu(pid):
-    """Seconds that a process has used, all its threads."""
-    with open(f"/proc/{pid}/stat") as f:
-        fields = f.read().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / TICK
 
 
 def load(port, request, size, seconds, connections=8):
@@ -134,9 +128,9 @@ def main():
         seen = {name: [] for name in proxies}
         for _ in range(a.rounds):
             for name, (port, _) in proxies.items():
-                before = cpu(pids[name])
+                before = procstat.cpu([pids[name]])
                 n = load(port, request, size, a.seconds)
-                seen[name].append(((cpu(pids[name]) - before) / (n * a.keys) * 1e9, n * a.keys / a.seconds))
+                seen[name].append((procstat.cpu([pids[name]]).since(before).total / (n * a.keys) * 1e9, n * a.keys / a.seconds))
         for name, rounds in seen.items():
             print(f"{name:10} {statistics.median(r[0] for r in rounds):8.0f} ns of CPU per key  {statistics.median(r[1] for r in rounds):10.0f} keys/s")
         ratio = statistics.median(w[0] / t[0] for w, t in zip(seen["wireloom"], seen["twemproxy"]))

@@ -33,6 +33,7 @@ ASK = {
     # A request for TLS, and a mail server that is not there: both are answered by the program.
     "postgres_proxy": (b"\0\0\0\x08\x04\xd2\x16\x2f", b"N", None),
     "mqtt_balancer": (b"\x10\x0f\0\x04MQTT\x04\x02\0\x3c\0\x03ann", b"\x20\x02", b"\x20\x02\0\0"),
+    "mqtt_broker": (b"\x10\x0f\0\x04MQTT\x04\x02\0\x3c\0\x03ann", b"\x20\x02", None),
     "smtp_gateway": (b"NOOP\r\n", b"421", None),
     "redis_proxy": (b"*2\r\n$3\r\nGET\r\n$1\r\na\r\n", b"$-1\r\n", b"$-1\r\n"),
 }

@@ -40,6 +40,8 @@ if [ "${1:-demo}" = test ]; then
     # Debian has the server's programs in a folder of their version.
     compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || need initdb postgresql
     need curl curl
+    need openssl openssl
+    need swaks swaks
     need dig bind9-dnsutils
     need dnsmasq dnsmasq-base
     need logger bsdutils
@@ -64,6 +66,7 @@ if [ "${1:-demo}" = test ]; then
     /usr/bin/python3 -c 'import statsd' 2>/dev/null || python3 -c 'import statsd' 2>/dev/null || missing+=(python3-statsd)
     python3 -c 'import aiosmtpd' 2>/dev/null || /usr/bin/python3 -c 'import aiosmtpd' 2>/dev/null || missing+=(python3-aiosmtpd)
     python3 -c 'import paho.mqtt' 2>/dev/null || /usr/bin/python3 -c 'import paho.mqtt' 2>/dev/null || missing+=(python3-paho-mqtt)
+    python3 -c 'import pymysql' 2>/dev/null || /usr/bin/python3 -c 'import pymysql' 2>/dev/null || missing+=(python3-pymysql)
     python3 -c 'import psycopg' 2>/dev/null || /usr/bin/python3 -c 'import psycopg' 2>/dev/null || missing+=(python3-psycopg)
     python3 -c 'import pymemcache' 2>/dev/null || /usr/bin/python3 -c 'import pymemcache' 2>/dev/null || missing+=(python3-pymemcache)
 fi

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define WL_ABI 16u
+#define WL_ABI 17u
 
 typedef struct wl_bytes { const uint8_t *p; uint32_t n; uint32_t _pad; } wl_bytes;
 
@@ -146,6 +146,7 @@ typedef struct wl_conn {
     wl_endpoint peer, local;
     uint32_t port, instance;    /* instance: the backend's index on a connect port */
     uint64_t id;
+    uint64_t handle;            /* names a client's connection of a conversation, while it lives; else 0 */
 } wl_conn;
 
 /* One activation of a handler. Everything the handler needs after a suspension is in frame. */
@@ -220,6 +221,11 @@ typedef struct wl_host {
     uint32_t (*open)(struct wl_task *, uint32_t upstream, uint32_t index);
     /* Closes an upstream when its output is sent. */
     void (*shut)(struct wl_task *, uint32_t upstream);
+    /* A message to each of `n` clients of conversations, named by handles (wl_conn.handle), on any
+     * core. Those that are gone or full get none, and a fault is counted at `place`. */
+    void (*deliver)(struct wl_task *, const uint64_t *handle, uint32_t n, wl_bytes head, uint32_t tail, uint32_t place);
+    /* Closes such connections when their output is sent. */
+    void (*dismiss)(struct wl_task *, const uint64_t *handle, uint32_t n);
     /* A part that is answered when the entry of a table with this hash has changed, or after so
      * long. It may be answered earlier. `flags`: WL_C_HOLD_REQ. */
     void (*wait)(struct wl_task *, uint32_t table, uint64_t hash, uint64_t timeout_ns, uint32_t flags);
@@ -328,6 +334,11 @@ typedef struct wl_program {
     /* The parameters of the next message of a conversation, packed: `down` from a server, else from
      * the client. NULL: no unit has some. */
     uint64_t (*context)(void *self, wl_core *, wl_conn *client, uint32_t proto, uint32_t down);
+    /* Of a conversation: the bytes of the whole messages at the front of buf that a handler would
+     * only pass on and count, and how many there are. They have the parameters `ctx`, and are
+     * counted. NULL: there is no such handler. */
+    uint32_t (*run_of)(void *self, wl_core *, wl_conn *client, uint32_t handler, uint64_t ctx, const uint8_t *buf, uint32_t n,
+                       uint32_t *messages);
 } wl_program;
 
 /* The one symbol a compiled program exports. */

@@ -12,15 +12,15 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "bench/l7"))
+from harness import procstat, settings  # noqa: E402
+
 LOGIN = b"\0\0\0\x12\0\x03\0\0user\0ann\0\0"
 READY = b"R\0\0\0\x08\0\0\0\0K\0\0\0\x0c\0\0\0\x07keysZ\0\0\0\x05I"
 
 
 def resident(pid):
-    for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("VmRSS"):
-            return int(line.split()[1]) / 1024
-    sys.exit("the proxy has ended")
+    return procstat.memory([pid])["rss_kb"] / 1024
 
 
 async def serve(reader, writer):
@@ -42,13 +42,11 @@ async def main(n):
     except (ValueError, PermissionError):
         sys.exit(f"{n} sessions need {need} descriptors, see `ulimit -Hn`")
     server = await asyncio.start_server(serve, "127.0.0.1", 6601, backlog=4096)
-    wireloom = os.environ.get("WIRELOOM", str(ROOT / "target/release/wireloom"))
-    proxy = subprocess.Popen([wireloom, "run", str(ROOT / "apps/postgres_proxy.loom"), "--set", "port=6602", "--set",
+    proxy = subprocess.Popen([settings.WIRELOOM, "run", str(ROOT / "apps/postgres_proxy.loom"), "--set", "port=6602", "--set",
                               "servers=127.0.0.1:6601", "--cores", "1"], stderr=subprocess.PIPE)
     try:
         while b"ready" not in proxy.stderr.readline():
             pass
-        await asyncio.sleep(8)
         before = resident(proxy.pid)
         clients = []
         for i in range(n):

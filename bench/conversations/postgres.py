@@ -16,6 +16,9 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "bench/l7"))
+from harness import procstat, settings  # noqa: E402
+
 USER, PASSWORD = "postgres", "secret"
 JOBS = {
     "select": ["-S", "-M", "simple"],
@@ -35,11 +38,6 @@ def as_user(args):
 def program(name):
     found = sorted(pathlib.Path("/usr/lib/postgresql").glob(f"*/bin/{name}"))
     return str(found[-1]) if found else name
-
-
-def cpu(pid):
-    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(") ", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def wait(port, database="postgres"):
@@ -75,14 +73,11 @@ def start(folder, children):
             shutil.chown(folder / name, USER)
     bouncer = subprocess.Popen(as_user(["pgbouncer", "-q", str(folder / "bouncer.ini")]), **run)
     children.append(bouncer)
-    wireloom = os.environ.get("WIRELOOM", str(ROOT / "target/release/wireloom"))
-    ours = subprocess.Popen([wireloom, "run", str(ROOT / "apps/postgres_proxy.loom"), "--set", "port=6503",
+    ours = subprocess.Popen([settings.WIRELOOM, "run", str(ROOT / "apps/postgres_proxy.loom"), "--set", "port=6503",
                              "--set", "servers=127.0.0.1:6501", "--cores", "1"], **run)
     children.append(ours)
     wait(6502)
     wait(6503)
-    # It serves unoptimised code at first.
-    time.sleep(8)
     return {"wireloom": (ours.pid, 6503), "pgbouncer": (bouncer.pid, 6502)}
 
 
@@ -113,9 +108,9 @@ def main():
             seen = {name: [] for name in peers}
             for _ in range(args.rounds):
                 for name, (pid, port) in peers.items():
-                    before = cpu(pid)
+                    before = procstat.cpu([pid])
                     done = bench(folder, port, JOBS[job], args.conns, args.seconds)
-                    seen[name].append((cpu(pid) - before) / done * 1e6)
+                    seen[name].append(procstat.cpu([pid]).since(before).total / done * 1e6)
             ours, theirs = (statistics.median(seen[n]) for n in ("wireloom", "pgbouncer"))
             ratio = statistics.median(a / b for a, b in zip(seen["wireloom"], seen["pgbouncer"]))
             print(f"| {job} | {args.conns} | {ours:.2f} | {theirs:.2f} | {ratio:.2f} |", flush=True)

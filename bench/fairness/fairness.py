@@ -15,9 +15,10 @@ Prints a Markdown table; WIRELOOM names the binary. The service runs on core 0, 
 import argparse, json, os, selectors, signal, socket, struct, subprocess, sys, time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-# Optimised code is measured, from the first request on.
-os.environ.setdefault("WIRELOOM_START", "optimized")
-WIRELOOM = os.environ.get("WIRELOOM", os.path.join(HERE, "../../target/release/wireloom"))
+sys.path.insert(0, os.path.join(HERE, "../l7"))
+from harness import procstat  # noqa: E402
+from harness.settings import WIRELOOM  # noqa: E402
+
 PORT = int(os.environ.get("FAIR_PORT", "19500"))
 
 
@@ -47,8 +48,7 @@ class Service:
 
     def cpu_ms(self):
         """Time of the processor so far."""
-        fields = open(f"/proc/{self.process.pid}/stat").read().rsplit(")", 1)[1].split()
-        return 1000 * (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return 1000 * procstat.cpu([self.process.pid]).total
 
     def stop(self):
         self.process.kill()

@@ -17,6 +17,7 @@ pub mod folder;
 pub mod fuzz;
 pub mod grammars;
 pub mod limits;
+pub mod mariadb;
 pub mod memcached;
 pub mod net;
 pub mod packets;

@@ -20,7 +20,7 @@ use wireloom_tests::folder::Folder;
 use wireloom_tests::programs::{twins, LONG};
 
 /// A part of the protocol that is left out, to see that the model notices.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum Broken {
     Nothing,
     /// A value is kept without a look at its lease.
@@ -37,7 +37,7 @@ enum Broken {
     KeepOverlappingWrites,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct Lease {
     version: u8,
     writers: u8,
@@ -52,7 +52,7 @@ impl Lease {
 }
 
 /// The two tables of a cache. Each function is one step.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct Protocol {
     broken: Broken,
     leases: Vec<Lease>,
@@ -130,7 +130,7 @@ impl Protocol {
 // ---- all interleavings ----
 
 /// A message to the server or back. A value is the number of the write that made it.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum Message {
     Request,
     Answer(u8),
@@ -138,7 +138,7 @@ enum Message {
 
 /// Where a client's handler is. `floor` is the newest value that a client had the answer for when
 /// the read began: it must not get an older one.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum At {
     Idle,
     Looks { key: u8, floor: u8, entry: Option<(u8, u8)> },
@@ -150,7 +150,7 @@ enum At {
     Ends { key: u8, version: Option<u8>, value: u8 },
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct State {
     cache: Protocol,
     /// By key: the number of its last write, and the newest one whose answer a client has read.
@@ -273,7 +273,7 @@ impl Model for World {
             Action::LeaseIsOver(slot) => s.cache.leases[slot].over = true,
             Action::Evict(key) => s.cache.remove(key),
         }
-        Some(s)
+        Some(s.canonical())
     }
 
     fn properties(&self) -> Vec<Property<World>> {
@@ -292,7 +292,45 @@ impl Model for World {
     }
 }
 
+impl At {
+    /// With the keys exchanged.
+    fn mirrored(mut self) -> At {
+        match &mut self {
+            At::Idle => {}
+            At::Looks { key, .. }
+            | At::Hits { key, .. }
+            | At::Asks { key, .. }
+            | At::Fills { key, .. }
+            | At::Begins { key, .. }
+            | At::Writes { key, .. }
+            | At::Ends { key, .. } => *key = 1 - *key,
+        }
+        self
+    }
+}
+
 impl State {
+    /// Clients differ by nothing but where they are, and the keys by nothing at all. So of states
+    /// that are equal but for the names, one is visited.
+    fn canonical(mut self) -> State {
+        self.clients.sort_unstable();
+        let mirrored = self.clone().mirrored();
+        self.min(mirrored)
+    }
+
+    /// With the keys exchanged.
+    fn mirrored(mut self) -> State {
+        self.cache.leases.reverse();
+        self.cache.entries = self.cache.entries.into_iter().map(|(key, entry)| (1 - key, entry)).collect();
+        self.server.reverse();
+        self.known.reverse();
+        self.clients = self.clients.into_iter().map(|(turns, at)| (turns, at.mirrored())).collect();
+        self.clients.sort_unstable();
+        self.astray = self.astray.iter().map(|key| 1 - key).collect();
+        self.astray.sort_unstable();
+        self
+    }
+
     fn serve(&mut self, c: usize) {
         match &mut self.clients[c].1 {
             At::Asks { key, message, .. } => *message = Message::Answer(self.server[usize::from(*key)]),

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wireloom_tests::folder::Folder;
-use wireloom_tests::{servers, Backend, Client, Process, Wireloom};
+use wireloom_tests::{admin, servers, Backend, Client, Process, Wireloom};
 
 const FRAMES: &str = "
 unit Frame { order big  kind: u8  size: u32 = len(body)  body: bytes<16MiB> [size] }
@@ -87,6 +87,105 @@ fn messages_pass_both_ways_torn_at_every_byte() {
         server.send_in_pieces(&down, size);
         server.expect(&up);
         client.expect(&down);
+    }
+}
+
+/// Some messages are only passed on, some are counted, and some have an answer or change the session.
+const MIXED: &str = "
+app mixed {
+    param port:    u16 = 7000
+    param servers: list<endpoint, 4>
+    port client = listen tcp(port)     as frames { idle_timeout 20s }
+    port db     = connect tcp(servers) as frames
+    session up: connection of db
+    session deaf: bool
+    counter ones
+    counter heard
+    counter asked
+    on client.opened { up = open db[0] }
+    on client(m: frames.up) {
+        if m.kind == 1 { ones += 1 }
+        if m.kind == 2 {
+            asked += 1
+            Frame { kind: 2, body: \"here\" } -> client
+            return
+        }
+        if m.kind == 3 { deaf = not deaf }
+        m -> up
+    }
+    on up(m: frames.down) {
+        if deaf { return }
+        heard += 1
+        m -> client
+    }
+}
+";
+
+/// Messages that go on in runs are the same messages, in the same order, and are counted one by
+/// one: compiled and interpreted.
+#[test]
+fn runs_of_messages_are_the_messages() {
+    let folder = Folder::new("conversations_runs");
+    for how in [&[][..], &["--interpret"]] {
+        let backend = Backend::new();
+        let page = wireloom_tests::free_port();
+        let admin_at = format!("127.0.0.1:{page}");
+        let proxy = start(&folder, MIXED, &[backend.port], &[&["--admin", &admin_at], how].concat());
+        let mut client = Client::connect(proxy.port);
+        let mut server = backend.accept();
+        let mut random = fastrand::Rng::with_seed(7);
+        let (mut ones, mut asked, mut heard, mut deaf) = (0u64, 0u64, 0u64, false);
+        let (mut ups, mut downs) = (1u64, 0u64);
+        // The first message opens the way for both.
+        client.send(frame(0, b"first"));
+        server.expect(frame(0, b"first"));
+        for round in 0..200 {
+            let (mut sent, mut seen, mut own) = (Vec::new(), Vec::new(), Vec::new());
+            for _ in 0..random.usize(0..60) {
+                let kind = if random.u8(0..20) == 0 { random.u8(2..=3) } else { random.u8(0..2) };
+                let size = if random.u8(0..50) == 0 { random.usize(0..9000) } else { random.usize(0..20) };
+                let one = frame(kind, &vec![random.u8(..); size]);
+                sent.extend(&one);
+                ups += 1;
+                match kind {
+                    2 => {
+                        own.extend(frame(2, b"here"));
+                        asked += 1
+                    }
+                    _ => seen.extend(&one),
+                }
+                ones += u64::from(kind == 1);
+                deaf ^= kind == 3;
+            }
+            match round % 3 {
+                0 => client.send(&sent),
+                _ => client.send_in_pieces(&sent, random.usize(100..3000)),
+            };
+            server.expect(&seen);
+            client.expect(&own);
+            let mut back = Vec::new();
+            for _ in 0..random.usize(0..60) {
+                let size = if random.u8(0..50) == 0 { random.usize(0..90_000) } else { random.usize(0..20) };
+                back.extend(frame(9, &vec![random.u8(..); size]));
+                downs += 1;
+                heard += u64::from(!deaf);
+            }
+            server.send(&back);
+            if deaf {
+                // The way back is read to its end before the session changes again.
+                admin::eventually("the messages have been read", || {
+                    admin::status(page)["apps"][0]["ports"][1]["replies"] == downs
+                });
+            } else {
+                client.expect(&back);
+            }
+        }
+        admin::eventually("the messages are counted", || {
+            let app = &admin::status(page)["apps"][0];
+            let counters = &app["counters"];
+            (&counters["ones"], &counters["asked"], &counters["heard"]) == (&ones.into(), &asked.into(), &heard.into())
+                && (&app["ports"][0]["requests"], &app["ports"][1]["replies"]) == (&ups.into(), &downs.into())
+        });
     }
 }
 

@@ -24,8 +24,13 @@ const MESSAGES: &[&str] = &[
     "std.syslog.Message",
     "std.statsd.Message",
     "std.mqtt.Packet",
+    "std.mqtt_server.Request",
+    "std.mqtt_server.Packet",
     "std.postgres.Front",
     "std.postgres.Back",
+    "std.mysql.Front",
+    "std.mysql.Back",
+    "std.tls.FromClient",
 ];
 
 /// With the sanitizers, which see more in code that is not optimised: once without random changes,
@@ -46,7 +51,7 @@ fn sanitized(args: &[&str], seconds: &str) -> Output {
 
 #[test]
 fn every_message_sanitized() {
-    let seconds = std::env::var("WIRELOOM_FUZZ_SECONDS").unwrap_or_else(|_| "2".into());
+    let seconds = std::env::var("WIRELOOM_FUZZ_SECONDS").unwrap_or_else(|_| "1".into());
     for message in MESSAGES {
         let out = sanitized(&["fuzz", message], &seconds);
         assert_eq!(out.code, Some(0), "{message}: {}", out.text);

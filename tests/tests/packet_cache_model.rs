@@ -102,7 +102,7 @@ struct World {
     hasty: bool,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct State {
     turns: Vec<u8>,
     losses: u8,
@@ -215,7 +215,7 @@ impl Model for World {
             Action::Expire(x) => s.notes[x] = Note::None,
         }
         s.packets.sort_unstable();
-        Some(s)
+        Some(self.canonical(s))
     }
 
     fn properties(&self) -> Vec<Property<World>> {
@@ -231,6 +231,26 @@ impl Model for World {
 }
 
 impl World {
+    /// Of states that are equal but for the names of keys and of clients of one kind, one is visited.
+    fn canonical(&self, s: State) -> State {
+        let mirrored = (self.keys == 2).then(|| self.least_of_clients(s.clone().with_keys_exchanged()));
+        let s = self.least_of_clients(s);
+        match mirrored {
+            Some(mirrored) => s.min(mirrored),
+            None => s,
+        }
+    }
+
+    fn least_of_clients(&self, mut s: State) -> State {
+        for b in 0..self.clients.len() {
+            for a in (0..b).filter(|a| self.clients[*a] == self.clients[b]) {
+                let exchanged = s.clone().with_clients_exchanged(a, b);
+                s = s.min(exchanged);
+            }
+        }
+        s
+    }
+
     /// The next step of a packet; `None`: it has reached its client.
     fn step(&self, s: &mut State, p: &Packet) -> Option<At> {
         let slot = usize::from(p.key) % self.leases;
@@ -324,6 +344,51 @@ impl World {
             *known = (*known).max(value);
         }
         None
+    }
+}
+
+impl State {
+    fn with_clients_exchanged(mut self, a: usize, b: usize) -> State {
+        self.turns.swap(a, b);
+        self.notes.swap(a, b);
+        for p in &mut self.packets {
+            p.x = match p.x {
+                x if x == a => b,
+                x if x == b => a,
+                x => x,
+            };
+        }
+        self.packets.sort_unstable();
+        self
+    }
+
+    fn with_keys_exchanged(mut self) -> State {
+        self.leases.reverse();
+        self.entries = self.entries.into_iter().map(|(key, entry)| (1 - key, entry)).collect();
+        self.server.reverse();
+        self.known.reverse();
+        for note in &mut self.notes {
+            *note = note.with_keys_exchanged();
+        }
+        for p in &mut self.packets {
+            p.key = 1 - p.key;
+            match &mut p.at {
+                At::Taken(_, note) | At::FillLeased(_, note, _) => *note = note.with_keys_exchanged(),
+                _ => {}
+            }
+        }
+        self.packets.sort_unstable();
+        self
+    }
+}
+
+impl Note {
+    fn with_keys_exchanged(self) -> Note {
+        match self {
+            Note::Read { key, lease } => Note::Read { key: 1 - key, lease },
+            Note::Write { key } => Note::Write { key: 1 - key },
+            Note::None | Note::Unclear => self,
+        }
     }
 }
 

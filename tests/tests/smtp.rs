@@ -3,7 +3,7 @@
 use std::process::Command;
 use wireloom_tests::control::Controlled;
 use wireloom_tests::folder::Folder;
-use wireloom_tests::{finish, free_port, python, servers, Client, Process};
+use wireloom_tests::{finish, free_port, python, require_tool, servers, Client, Process};
 
 /// A server that writes each mail to a file: its recipients, then its content.
 const SERVER: &str = r#"
@@ -113,4 +113,60 @@ fn refusals_stand_in_the_order_of_commands() {
             assert!(line.starts_with(code), "{code}: {line}");
         }
     }
+}
+
+/// The limits of senders, of domains and of all others, changed while it runs.
+#[test]
+fn senders_have_limits() {
+    let Some(python) = python::with("aiosmtpd") else { return };
+    let folder = Folder::new("smtp_limits");
+    let server = server(python, &folder);
+    let (gateway, port) = gateway(&server);
+    for (key, n) in [("ann@a.b", 2), ("@c.d", 1), ("*", 3)] {
+        gateway.told(&["table", "mails_per_hour", "insert", &format!("key={key}"), &format!("value={n}")]);
+    }
+    let mut client = Client::connect(port);
+    client.take_line();
+    client.send("HELO me\r\n");
+    assert!(client.take_line().starts_with("250"));
+    let mut codes = |from: &str, n: usize| -> String {
+        let all: String = (0..n).map(|_| format!("MAIL FROM:<{from}>\r\nRSET\r\n")).collect();
+        client.send(all);
+        let mut code = || client.take_line()[..3].to_string();
+        let pairs: Vec<(String, String)> = (0..n).map(|_| (code(), code())).collect();
+        assert!(pairs.iter().all(|(_, reset)| reset == "250"), "{pairs:?}");
+        pairs.into_iter().map(|(mail, _)| mail + " ").collect()
+    };
+    assert_eq!(codes("Ann@A.b", 4), "250 250 450 450 ");
+    // Each address has the limit of its domain for itself.
+    assert_eq!(codes("x@c.d", 2), "250 450 ");
+    assert_eq!(codes("y@c.d", 2), "250 450 ");
+    assert_eq!(codes("any@where.else", 5), "250 250 250 450 450 ");
+    // Reports of delivery have no sender. They count as one.
+    assert_eq!(codes("", 4), "250 250 250 450 ");
+    assert_eq!(codes("\"ann\"@a.b", 1), "550 ");
+    // A higher limit holds at once; a second gives as many parts of a mail as it has mails.
+    gateway.told(&["table", "mails_per_hour", "insert", "key=ann@a.b", "value=4"]);
+    assert_eq!(codes("ann@a.b", 3), "250 250 450 ");
+    gateway.told(&["table", "mails_per_hour", "insert", "key=x@c.d", "value=7200"]);
+    for _ in 0..4 {
+        assert_eq!(codes("x@c.d", 30).matches("250").count(), 30);
+    }
+    gateway.told(&["table", "mails_per_hour", "delete", "key=*"]);
+    assert_eq!(codes("any@where.else", 3), "250 250 250 ");
+    if !require_tool("swaks") {
+        return;
+    }
+    let at = format!("127.0.0.1:{port}");
+    let swaks = |from: &str| {
+        let args =
+            ["--server", &at, "--from", from, "--to", "to@x.y", "--helo", "me", "--body", "one\n.\ntwo", "--pipeline"];
+        finish(Command::new("swaks").args(args))
+    };
+    let sent = swaks("bob@x.y");
+    assert_eq!(sent.code, Some(0), "{}", sent.text);
+    let (to, content) = mail(&folder, 1);
+    assert!(to == "to@x.y" && content.contains("one\r\n.\r\ntwo"), "{content}");
+    let refused = swaks("ann@a.b");
+    assert!(refused.code != Some(0) && refused.text.contains("450 4.7.1"), "{}", refused.text);
 }

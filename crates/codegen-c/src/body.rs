@@ -384,6 +384,7 @@ impl<'g, 'm> BodyGen<'g, 'm> {
             StmtKind::Reply { msg, close } => self.reply(msg, *close),
             StmtKind::Send { port, index, msg } => self.send(*port, index, msg),
             StmtKind::Tell { to, msg, place } => self.tell(*to, msg, *place),
+            StmtKind::Deliver { to, msg, place } => self.deliver(to, msg, *place),
             StmtKind::OpenUpstream { upstream, index, place } => {
                 let text = self.expr(index);
                 line!(self, "{{ const uint32_t i_ = (uint32_t)({text});");
@@ -391,6 +392,7 @@ impl<'g, 'm> BodyGen<'g, 'm> {
                 line!(self, "const uint32_t lost_ = x->core->host->open(t, {}, i_);", upstream.0);
                 self.unless_lost(*place);
             }
+            StmtKind::Dismiss(to) => self.dismiss(to),
             StmtKind::CloseUpstream(upstream) => line!(self, "x->core->host->shut(t, {});", upstream.0),
             StmtKind::Close => match self.owner {
                 Owner::Protocol { .. } => line!(self, "flags |= WL_R_CLOSE;"),

@@ -511,6 +511,7 @@ impl Gen<'_> {
             ExprKind::ConnPeer => "wl_peer(x)".into(),
             ExprKind::ConnLocal => "wl_local(x)".into(),
             ExprKind::ConnId => "(x->conn ? x->conn->id : 0)".into(),
+            ExprKind::ConnHandle => "(x->conn ? x->conn->handle : 0)".into(),
             ExprKind::ConnFlow => "wl_flow(x)".into(),
             ExprKind::Now => "x->core->now".into(),
             ExprKind::Draining => "(x->core->draining != 0)".into(),

@@ -32,6 +32,7 @@ mod gen;
 mod match_tables;
 mod merge;
 mod message;
+mod message_runs;
 mod names;
 mod parse_field;
 mod parse_packet;

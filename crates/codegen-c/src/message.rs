@@ -262,6 +262,33 @@ impl<'m> BodyGen<'_, 'm> {
         self.unless_lost(place);
     }
 
+    /// The values that name clients, as the host takes them: a pointer and a number. Opens a block.
+    fn handles(&mut self, to: &Expr) -> String {
+        let text = self.expr(to);
+        let list = matches!(self.g.m.ty(to.ty), Ty::List(..));
+        if list && matches!(*to.kind, ExprKind::Local(_)) {
+            // A long list is not copied.
+            line!(self, "{{");
+            return format!("{text}.v, {text}.n");
+        }
+        let ty = self.g.cty(to.ty);
+        line!(self, "{{ const {ty} h_ = {text};");
+        self.check(to.may_fault());
+        if list { "h_.v, h_.n" } else { "&h_, 1" }.into()
+    }
+
+    pub fn deliver(&mut self, to: &Expr, msg: &'m Outgoing, place: PlaceId) {
+        self.build(msg);
+        let handles = self.handles(to);
+        let (head, tail) = self.parts(msg);
+        line!(self, "x->core->host->deliver(t, {handles}, {head}, {tail}, {}); }}", place.0);
+    }
+
+    pub fn dismiss(&mut self, to: &Expr) {
+        let handles = self.handles(to);
+        line!(self, "x->core->host->dismiss(t, {handles}); }}");
+    }
+
     /// Ends the handler with the fault by which a host's function has failed, and the block around.
     pub fn unless_lost(&mut self, place: PlaceId) {
         let leave = self.leave_fault();

@@ -712,8 +712,11 @@ impl Gen<'_> {
             "int {name}_parse(void *self, uint32_t unit, wl_parser *v, const uint8_t *buf, uint32_t n, int eof)"
         );
         let tail = format!("int {name}_tail(void *self, uint32_t unit, wl_parser *v, const uint8_t *buf, uint32_t n, int eof, uint32_t *used)");
+        let runs = self.message_runs(u);
+        // In a run most of a message's state is known.
+        let inlined = if runs.is_empty() { "static" } else { "WL_INLINE" };
         let text = format!(
-            "/* unit {} */\nstatic int {name}_step({name}_view *v, const uint8_t *p, uint32_t base, uint32_t pos, uint32_t end, int eof, uint32_t *used) {{\n\
+            "/* unit {} */\n{inlined} int {name}_step({name}_view *v, const uint8_t *p, uint32_t base, uint32_t pos, uint32_t end, int eof, uint32_t *used) {{\n\
              uint32_t fp = 0, from = base;\nuint16_t fk = 0;\n{scratch}{next}switch (v->p.pc) {{\ncase 0: break;\n{dispatch}default: fk = WL_F_MALFORMED; goto bad;\n}}\n{reset}{body}\
              more:;\nif (eof) {{ fk = WL_F_TRUNCATED; goto bad; }}\nRETURN(WL_MORE)\n}}\n\
              static {parse} {{\n\
@@ -725,7 +728,8 @@ impl Gen<'_> {
              *used += skip;\nreturn r;\n}}\n\n",
             names::comment(&unit.name)
         );
-        self.code.push_str(&apart(&[parse, tail], &text));
+        let (protos, runs): (Vec<_>, Vec<_>) = runs.into_iter().unzip();
+        self.code.push_str(&apart(&[vec![parse, tail], protos].concat(), &(text + &runs.concat())));
     }
 
     /// The view before the first byte: all but `wl_parser` is zero.

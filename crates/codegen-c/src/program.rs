@@ -636,6 +636,7 @@ impl<'m> Gen<'m> {
             self.code.push_str(&format!("union frames {{ {members}}};\n"));
         }
         let contexts = self.contexts();
+        let runs = crate::message_runs::cases(m);
         let mut init = String::new();
         for (i, s) in m.states.iter().enumerate() {
             let Some(e) = &s.init else { continue };
@@ -678,12 +679,14 @@ impl<'m> Gen<'m> {
              switch (proto) {{\n{answers}default: break;\n}}\n}}\n\n\
              static uint64_t context(void *self, wl_core *core, wl_conn *conn, uint32_t proto, uint32_t down) {{\n(void)self;\n{fx}x->conn = conn;\n\
              switch (proto << 1 | down) {{\n{contexts}default: return 0;\n}}\n}}\n\n\
+             static uint32_t run_of(void *self, wl_core *core, wl_conn *conn, uint32_t handler, uint64_t ctx, const uint8_t *buf, uint32_t n, uint32_t *messages) {{\n(void)self; (void)ctx; (void)buf; (void)n;\n{fx}x->conn = conn;\n\
+             switch (handler) {{\n{runs}default: *messages = 0; return 0;\n}}\n}}\n\n\
              static void init_core(void *self, wl_core *core) {{\n(void)self;\n{fx}{init}}}\n\n\
              static void init_shared(void *self, void *shared, const wl_param *param) {{\n(void)self; (void)shared; (void)param;\n{shared_init}}}\n\n\
              static const wl_unit unit_table[] = {{\n{units}{}}};\n\n\
              static const wl_program program = {{\n.abi = WL_ABI, .units = {}, .handlers = {}, .frame_size = {frame},\n\
              .state_size = sizeof(app_state), .shared_size = {shared_size}, .session_size = {session}, {tmp_size}\n.unit = unit_table, .init_shared = init_shared, \
-             .init_core = init_core, .run = run, .fault_reply = fault_reply, .interim = interim, .note = note, .answer = answer, .context = context,\n}};\n\n\
+             .init_core = init_core, .run = run, .fault_reply = fault_reply, .interim = interim, .note = note, .answer = answer, .context = context, .run_of = run_of,\n}};\n\n\
              __attribute__((visibility(\"default\"))) const wl_program *wireloom_program(void) {{ return &program; }}\n",
             if m.units.is_empty() { "{sizeof(wl_parser), 0, 0, wl_nested_parse, wl_nested_tail},\n" } else { "" },
             m.units.len(),

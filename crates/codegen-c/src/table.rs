@@ -3,7 +3,7 @@
 //! Encoded: integers as they lie in memory, bytes and lists behind a 32-bit length, an option as
 //! one byte and the value.
 
-use crate::body::BodyGen;
+use crate::body::{BodyGen, Owner};
 use crate::gen::Gen;
 use crate::names::{self, mangle};
 use crate::parser::line;
@@ -307,8 +307,15 @@ impl<'m> BodyGen<'_, 'm> {
                 let (at, keys, values) = (self.table_at(*table), self.g.codec(t.key), self.g.codec(t.value));
                 let (cursor, key, value, more) =
                     (self.name(*cursor), self.name(*key), self.name(*value), self.name(*more));
-                // Each core walks its own part; the whole of a shared table is the first one's.
-                line!(self, "{{ wl_stripe *s_ = NULL;\nif (x->core->index) {cursor} = UINT64_MAX;\nwl_entry *e_ = wl_table_next({at}, &{cursor}, x->core->now, &s_);\n{more} = e_ != NULL;");
+                // Each core walks its own part; the whole of a shared table is the first one's. A
+                // connection has one core: its handlers see all.
+                let first = match &self.owner {
+                    Owner::Handler { on } if on.is_of_connections() => String::new(),
+                    Owner::Handler { .. } | Owner::Frame | Owner::Func { .. } | Owner::Protocol { .. } => {
+                        format!("if (x->core->index) {cursor} = UINT64_MAX;\n")
+                    }
+                };
+                line!(self, "{{ wl_stripe *s_ = NULL;\n{first}wl_entry *e_ = wl_table_next({at}, &{cursor}, x->core->now, &s_);\n{more} = e_ != NULL;");
                 line!(self, "if (e_) {{ wl_cursor c_ = wl_entry_bytes({at}, e_); {key} = dec_{keys}(&c_, x); {value} = dec_{values}(&c_, x); wl_table_unlock(s_); }} }}");
                 self.check(layout::has_bytes(m, t.key) || layout::has_bytes(m, t.value));
             }

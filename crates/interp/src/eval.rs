@@ -171,6 +171,7 @@ impl Env<'_> {
             ExprKind::ConnPeer => Value::Endpoint(act.conn()?.0),
             ExprKind::ConnLocal => Value::Endpoint(act.conn()?.1),
             ExprKind::ConnId => Value::Int(act.conn()?.2 as u128),
+            ExprKind::ConnHandle => Value::Int(act.handle().into()),
             ExprKind::ConnFlow => {
                 let (peer, local, _) = act.conn()?;
                 Value::Int(flow_hash(&peer, &local) as u128)

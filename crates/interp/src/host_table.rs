@@ -18,6 +18,8 @@ macro_rules! host_table {
             tell: Some(tell),
             open: Some(open),
             shut: Some(shut),
+            deliver: Some(deliver),
+            dismiss: Some(dismiss),
             wait: Some(wait),
             changed: None,
         }

@@ -159,6 +159,7 @@ pub fn program_beside(module: Arc<Module>, outside: Vec<Option<Arc<dyn OutsideTa
         note: Some(note),
         answer: Some(answer),
         context: Some(context),
+        run_of: Some(run_of),
     };
     InterpProgram { table, _units: units, inner }
 }
@@ -621,6 +622,80 @@ unsafe extern "C" fn context(this: *mut c_void, core: *mut wl_core, conn: *mut w
             }
         }
     })
+}
+
+unsafe extern "C" fn run_of(
+    this: *mut c_void,
+    core: *mut wl_core,
+    conn: *mut wl_conn,
+    handler: u32,
+    ctx: u64,
+    buf: *const u8,
+    n: u32,
+    messages: *mut u32,
+) -> u32 {
+    guarded(0, || {
+        // SAFETY: as for run; `conn` is the client's, and `messages` is writable.
+        unsafe {
+            let (mut used, mut passed) = (0, 0);
+            while let Some(n) =
+                passed_on(inner(this), (core, conn), handler, ctx, input(buf.add(used), n - used as u32))
+            {
+                (used, passed) = (used + n, passed + 1);
+            }
+            *messages = passed;
+            used as u32
+        }
+    })
+}
+
+/// The bytes of the message at the front, if the handler's plan passes it on in a run. It is
+/// counted.
+///
+/// # Safety
+/// `core` and `conn` are valid.
+unsafe fn passed_on(
+    inner: &Inner,
+    (core, conn): (*mut wl_core, *mut wl_conn),
+    handler: u32,
+    ctx: u64,
+    bytes: &[u8],
+) -> Option<usize> {
+    let (g, m) = (&inner.grammar, &inner.grammar.module);
+    let h = m.handlers.get(handler as usize)?;
+    let (run, (_, unit)) = (h.plan.run.as_ref()?, m.message_of(h.on)?);
+    let mut memory = vec![0u64; g.view_size(unit).div_ceil(8)];
+    let p: *mut wl_parser = memory.as_mut_ptr().cast();
+    // SAFETY: the memory is a view of the unit, and empty.
+    let mut v = unsafe {
+        (*p).ctx = ctx;
+        load(g, unit, p)
+    };
+    let mut answer = g.parse(unit, &mut v, bytes, false);
+    let mut have = v.parser.head as usize;
+    if matches!(answer, Answer::Head) {
+        let (next, used) = g.tail(unit, &mut v, &bytes[have..], false);
+        (answer, have) = (next, have + used);
+    }
+    if !matches!(answer, Answer::Whole) || v.parser.flags != 0 || have == 0 {
+        return None;
+    }
+    // SAFETY: as above.
+    unsafe { store(g, unit, &v, p) };
+    let req = wl_msg { view: p, base: bytes.as_ptr(), head: v.parser.head, ..wl_msg::default() };
+    let mut task = wl_task { core, conn, req, ..wl_task::default() };
+    // SAFETY: by contract.
+    let act = unsafe { activation(inner, core, &mut task) };
+    let locals = [Value::Msg(MsgRef::Request(unit))];
+    let env = Env { locals: &locals, ..Env::handler(&act) };
+    let holds = |e: &Option<Expr>| e.as_ref().is_none_or(|e| env.truth(e).unwrap_or(false));
+    if !holds(&run.when) {
+        return None;
+    }
+    for c in run.counts.iter().filter(|c| holds(&c.when)) {
+        act.count(c.counter, env.int(&c.by).unwrap_or(0) as u64)
+    }
+    Some(have)
 }
 
 unsafe extern "C" fn answer(this: *mut c_void, core: *mut wl_core, proto: u32, answer: *const wl_msg) {

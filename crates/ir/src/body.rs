@@ -165,6 +165,15 @@ pub enum StmtKind {
         msg: Outgoing,
         place: PlaceId,
     },
+    /// A message to each client that a handle or a list of them names. A client that is gone, or
+    /// that takes its messages too slowly, gets none: a fault is counted at the place.
+    Deliver {
+        to: Expr,
+        msg: Outgoing,
+        place: PlaceId,
+    },
+    /// Closes the connections that a handle or a list of them names when their output is sent.
+    Dismiss(Expr),
     /// Opens an upstream of the task's conversation to an instance of its port.
     OpenUpstream {
         upstream: UpstreamId,
@@ -590,6 +599,8 @@ pub enum ExprKind {
     ConnPeer,
     ConnLocal,
     ConnId,
+    /// The handle of the client of the task's conversation, u64.
+    ConnHandle,
     /// Hash of both addresses and ports, u64.
     ConnFlow,
     /// ns, monotonic.

@@ -200,6 +200,7 @@ impl Uses {
             SetSession(..) | Close | Tell { .. } | OpenUpstream { .. } | CloseUpstream(_) => {
                 (self.streams, self.connection) = (true, true)
             }
+            Deliver { .. } | Dismiss(_) => self.streams = true,
             SetState(s, _) => {
                 self.changes.insert(Resource::State(*s));
             }
@@ -219,9 +220,12 @@ impl Uses {
             ExprKind::Counter(c) => {
                 self.reads.insert(Resource::Counter(*c));
             }
-            ExprKind::Session(_) | ExprKind::ConnPeer | ExprKind::ConnLocal | ExprKind::ConnId | ExprKind::ConnFlow => {
-                self.connection = true
-            }
+            ExprKind::Session(_)
+            | ExprKind::ConnPeer
+            | ExprKind::ConnLocal
+            | ExprKind::ConnId
+            | ExprKind::ConnHandle
+            | ExprKind::ConnFlow => self.connection = true,
             ExprKind::Call(f, _) => called.push(*f),
             _ => {}
         });

@@ -347,6 +347,10 @@ pub struct PortOptions {
     /// Listen, UDP: most bytes of the answer to one datagram. A longer answer is not sent.
     #[serde(default = "answer_limit")]
     pub max_answer: u32,
+    /// Listen, conversations: bytes of output beyond which a client gets no messages that are sent
+    /// to its handle.
+    #[serde(default = "queue_limit")]
+    pub max_queued: u32,
     /// Frame ports: a frame may be a segment beyond the MTU (GSO), and checksums may be left to the
     /// kernel.
     #[serde(default)]
@@ -361,6 +365,10 @@ pub struct PortOptions {
 
 fn held_limit() -> u32 {
     64 << 20
+}
+
+fn queue_limit() -> u32 {
+    1 << 20
 }
 
 fn answer_limit() -> u32 {
@@ -429,6 +437,7 @@ impl Default for PortOptions {
             hold_body: 0,
             hold_memory: held_limit(),
             max_answer: answer_limit(),
+            max_queued: queue_limit(),
             accept_timeout: S,
             cancel: false,
             slice: 50_000,
@@ -497,6 +506,10 @@ pub struct HandlerDesc {
     /// Such a request is handled alone on its connection.
     #[serde(default)]
     pub alone: bool,
+    /// Of messages in a conversation: the member (as in `wl_host.tell`) to which runs of them are
+    /// passed on (`wl_program.run_of`).
+    #[serde(default)]
+    pub run_to: Option<u32>,
     /// Of frames: what they begin with.
     #[serde(default)]
     pub begins: Begins,

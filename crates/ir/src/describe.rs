@@ -237,6 +237,7 @@ fn handler_desc(m: &crate::Module, h: &crate::Handler, pauses: Option<u32>, half
         steps: h.steps,
         pauses,
         alone: pauses.is_some() && h.plan.pause.alone(),
+        run_to: h.plan.run.as_ref().map(|r| r.to.number()),
         begins: begins(m, h.on.frame_unit()),
         frames: h.frame_use(),
         sends: sends_frames(m, &h.body.block, &mut BTreeSet::new()),

@@ -4,7 +4,7 @@
 use crate::desc::{Failover, PortOptions, Reuse};
 
 /// Their full names, in the order of docs/operations.md.
-pub const NAMES: [&str; 24] = [
+pub const NAMES: [&str; 25] = [
     "connect_timeout",
     "answer_timeout",
     "stream_timeout",
@@ -26,6 +26,7 @@ pub const NAMES: [&str; 24] = [
     "probe",
     "end_mark",
     "max_answer",
+    "max_queued",
     "offload",
     "hold_body",
     "hold_memory",
@@ -43,7 +44,8 @@ pub const TICK: u64 = 1_000_000;
 /// Whether an option has an effect on ports that listen, or on ports that connect.
 pub fn applies(name: &str, listen: bool) -> bool {
     match name {
-        "accept_timeout" | "cancel" | "slice" | "read_timeout" | "read" | "max_outstanding" | "max_answer" => listen,
+        "accept_timeout" | "cancel" | "slice" | "read_timeout" | "read" | "max_outstanding" | "max_answer"
+        | "max_queued" => listen,
         "connect_timeout" | "connect" | "answer_timeout" | "stream_timeout" | "call_timeout" | "call" | "timeout"
         | "connections" | "pipeline" | "reuse" | "failover" | "eject_after" | "eject_time" | "probe" => !listen,
         _ => true,
@@ -101,6 +103,7 @@ pub fn slot<'o>(o: &'o mut PortOptions, name: &str) -> Option<Slot<'o>> {
         "probe" => Slot::Switch(&mut o.probe),
         "end_mark" => Slot::Byte(&mut o.end_mark),
         "max_answer" => Slot::Count(&mut o.max_answer, 1..=65_507),
+        "max_queued" => Slot::Count(&mut o.max_queued, 1024..=u32::MAX),
         "offload" => Slot::Switch(&mut o.offload),
         "hold_body" => Slot::Count(&mut o.hold_body, 0..=HOLD_MAX),
         "hold_memory" => Slot::Count(&mut o.hold_memory, ALL),

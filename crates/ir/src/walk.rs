@@ -25,7 +25,7 @@ macro_rules! direct {
             use ExprKind::*;
             match & $($m)? *e.kind {
                 Int(_) | Bool(_) | Bytes(_) | Local(_) | Param(_) | State(_) | Session(_) | Counter(_) | UnitParam(..) | Acc
-                | HasMsg(_) | Held(_) | Parts | None | PortLen(_) | FrameLen(_) | FrameInstance(_) | FrameTime(_) | FrameMark(_) | PacketState(..) | Payload(..) | ChecksumOk(..) | ConnPeer | ConnLocal | ConnId | ConnFlow | Now | Draining => {}
+                | HasMsg(_) | Held(_) | Parts | None | PortLen(_) | FrameLen(_) | FrameInstance(_) | FrameTime(_) | FrameMark(_) | PacketState(..) | Payload(..) | ChecksumOk(..) | ConnPeer | ConnLocal | ConnId | ConnHandle | ConnFlow | Now | Draining => {}
                 Read(p) | Count(p) | Raw(p) | Case(p, _) => $path(p, f),
                 PartStatus(a) | Unary(_, a) | Cast(a) | InRanges(a, _) | Some(a) | IsSome(a) | Unwrap(a) | Get(a, _) | ListLen(a)
                 | PortUp(_, a) | PortLoad(_, a) | Ketama(_, a) | Modula(_, a) | Maglev(_, a) | Random(a) | GroupCount(a) | GroupBytes(a) => f(a),
@@ -62,6 +62,8 @@ macro_rules! direct {
                 BindPart { part, .. } => f(part),
                 Reply { msg, .. } | Tell { msg, .. } | Render { msg, .. } | Reread { msg, .. } => $out_exprs(msg, f),
                 OpenUpstream { index, .. } => f(index),
+                Deliver { to, msg, .. } => { f(to); $out_exprs(msg, f) }
+                Dismiss(to) => f(to),
                 Send { index, msg, .. } => { f(index); $out_exprs(msg, f) }
                 Outcome(e) => f(e),
                 Log(list) => for e in list { f(e) },
@@ -103,7 +105,7 @@ macro_rules! direct {
                 If { then, other, .. } => { f(then); f(other) }
                 Switch { cases, default, .. } => { for (_, b) in cases { f(b) } f(default) }
                 For { body, .. } | Loop { body, .. } | TableUpdate { body, .. } => f(body),
-                Call { msg, .. } | Reply { msg, .. } | Send { msg, .. } | Tell { msg, .. } | Render { msg, .. } | Reread { msg, .. } => $out_blocks(msg, f),
+                Call { msg, .. } | Reply { msg, .. } | Send { msg, .. } | Tell { msg, .. } | Deliver { msg, .. } | Render { msg, .. } | Reread { msg, .. } => $out_blocks(msg, f),
                 Frame { act: FrameAct::Insert { parts, .. }, .. } | SendFrame { parts, .. } => for p in parts { f(& $($m)? p.body) },
                 Frame { act: FrameAct::Payload { body, .. }, .. } => f(body),
                 _ => {}
@@ -113,7 +115,7 @@ macro_rules! direct {
         /// The message that a statement sends.
         pub fn $outgoing(s: & $($m)? StmtKind) -> Option<& $($m)? Outgoing> {
             match s {
-                StmtKind::Call { msg, .. } | StmtKind::Reply { msg, .. } | StmtKind::Send { msg, .. } | StmtKind::Tell { msg, .. } | StmtKind::Render { msg, .. } | StmtKind::Reread { msg, .. } => Some(msg),
+                StmtKind::Call { msg, .. } | StmtKind::Reply { msg, .. } | StmtKind::Send { msg, .. } | StmtKind::Tell { msg, .. } | StmtKind::Deliver { msg, .. } | StmtKind::Render { msg, .. } | StmtKind::Reread { msg, .. } => Some(msg),
                 _ => None,
             }
         }
@@ -380,7 +382,9 @@ fn stmt_locals_mut(s: &mut StmtKind, f: &mut dyn FnMut(&mut LocalId)) {
             f(dst);
             f(ok)
         }
-        Call { msg, .. } | Reply { msg, .. } | Send { msg, .. } | Tell { msg, .. } => outgoing_locals_mut(msg, f),
+        Call { msg, .. } | Reply { msg, .. } | Send { msg, .. } | Tell { msg, .. } | Deliver { msg, .. } => {
+            outgoing_locals_mut(msg, f)
+        }
         TableNext { cursor, key, value, more, masked, .. } => {
             for l in [cursor, key, value, more] {
                 f(l)
@@ -393,6 +397,7 @@ fn stmt_locals_mut(s: &mut StmtKind, f: &mut dyn FnMut(&mut LocalId)) {
         Frame { frame, .. } | Output { frame, .. } => f(frame),
         SetState(..)
         | OpenUpstream { .. }
+        | Dismiss(_)
         | CloseUpstream(_)
         | SetSession(..)
         | Count(..)

@@ -364,6 +364,31 @@ fn e0412_held_message_too_large() {
     refused("E0412", &format!("{text}port \"c\" listen uint 1 as (#0)\nhandler \"h\" on message #0 #0 steps 0 {{ local %0: msg<#0> \"r\"; log (read(%#0.#1):bytes<33554432>); }}"));
 }
 
+/// A unit in an extent has as many bytes as the extent at most; not where its length may wrap.
+#[test]
+fn an_extent_bounds_its_unit() {
+    let bounded = |length: &str, before: &str| {
+        let size = format!("size: u8 in (0..200) = {U8}");
+        let of = format!("_: unit = require eq(len_bytes(raw(this.inner#2):bytes<100000>):u64, {length}):bool");
+        let fields = [&size, before, "inner: unit = unit I#1 ()", &of];
+        let inner = unit("I", "", &["value: bytes<90000> = bytes 0..90000 until (b\"\\n\")"], &[]);
+        let m = accepted(&protocol(&(unit("M", "", &fields, &[]) + &inner)));
+        (m.units[0].max, m.units[0].head_max)
+    };
+    let (wide, any) = ("cast(read(this.size#0):u8):u64", "_: unit = nothing");
+    assert_eq!(bounded(wide, any), (201, 201));
+    assert_eq!(bounded(&format!("add({wide}, 7:u64):u64"), any).0, 208);
+    assert_eq!(bounded("cast(add(read(this.size#0):u8, 7:u8):u8):u64", any).0, 208);
+    // From here on the length may be any: it wraps.
+    assert_eq!(bounded("cast(add(read(this.size#0):u8, 90:u8):u8):u64", any).0, 90_002);
+    let less = "cast(sub(read(this.size#0):u8, 4:u8):u8):u64";
+    assert_eq!(bounded(less, any).0, 90_002);
+    assert_eq!(bounded(less, "_: unit = require ge(read(this.size#0):u8, 4:u8):bool").0, 197);
+    assert_eq!(bounded(less, "_: unit = require ge(cast(read(this.size#0):u8):u64, 5:u64):bool").0, 197);
+    assert_eq!(bounded(less, "_: unit = require ge(read(this.size#0):u8, 3:u8):bool").0, 90_002);
+    assert_eq!(bounded(&format!("div({wide}, 2:u64):u64"), any).0, 101);
+}
+
 #[test]
 fn e0413_empty_delimiter() {
     refused("E0413", &protocol(&unit("M", "", &["w: bytes<9> = bytes 0..9 until (b\"\")"], &[])));

@@ -67,8 +67,10 @@ fn word(s: &StmtKind) -> &'static str {
         Send { .. } => "send",
         Close => "close",
         Tell { .. } => "tell",
+        Deliver { .. } => "deliver",
         OpenUpstream { .. } => "open",
         CloseUpstream(_) => "shut",
+        Dismiss(_) => "dismiss",
         Log(_) => "log",
         Emit(_) => "emit",
         Wait { .. } => "wait",
@@ -91,7 +93,7 @@ fn word(s: &StmtKind) -> &'static str {
 }
 
 /// As many as `word` tells apart.
-const STATEMENTS: usize = 48;
+const STATEMENTS: usize = 50;
 
 #[test]
 fn every_statement_has_a_row_and_an_example() {

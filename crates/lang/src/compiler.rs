@@ -108,6 +108,8 @@ pub struct Compiler<'a> {
     pub around: Vec<Outlet>,
     /// The app as it is written.
     pub app_ast: Option<Rc<ast::Element>>,
+    /// Ports whose clients' handles the app keeps.
+    pub handle_ports: Vec<ast::Ident>,
     pub test_names: TestNames,
     /// The element whose statements are being made: see [`ir::Span::element`].
     pub element: u32,
@@ -164,6 +166,7 @@ impl<'a> Compiler<'a> {
             frame_units: Vec::new(),
             around: Vec::new(),
             app_ast: None,
+            handle_ports: Vec::new(),
             test_names: Default::default(),
             element: 0,
         }

@@ -305,6 +305,7 @@ impl Compiler<'_> {
                 self.unnamed_record(format!("record {{ {shown} }}"), fields, t.span)
             }
             TypeKind::Named { path, args } => self.named_ty(module, t.span, path, args),
+            TypeKind::Connection(port) => self.handle_type(port),
             TypeKind::Fn(..) => Err(self.report(
                 Diagnostic::error("E0309", t.span, "a function is no value here")
                     .hint("a parameter of an element may be one: `param keep: fn(packet) -> bool`"),

@@ -7,7 +7,7 @@
 use std::ffi::c_void;
 use std::os::raw::c_int;
 
-pub const WL_ABI: u32 = 16;
+pub const WL_ABI: u32 = 17;
 
 // Results of parse() and tail().
 pub const WL_MORE: c_int = 0;
@@ -274,6 +274,7 @@ pub struct wl_conn {
     pub port: u32,
     pub instance: u32,
     pub id: u64,
+    pub handle: u64,
 }
 
 #[repr(C)]
@@ -341,6 +342,8 @@ pub struct wl_host {
     pub tell: Option<unsafe extern "C" fn(*mut wl_task, u32, wl_bytes, u32) -> u32>,
     pub open: Option<unsafe extern "C" fn(*mut wl_task, u32, u32) -> u32>,
     pub shut: Option<unsafe extern "C" fn(*mut wl_task, u32)>,
+    pub deliver: Option<unsafe extern "C" fn(*mut wl_task, *const u64, u32, wl_bytes, u32, u32)>,
+    pub dismiss: Option<unsafe extern "C" fn(*mut wl_task, *const u64, u32)>,
     pub wait: Option<unsafe extern "C" fn(*mut wl_task, u32, u64, u64, u32)>,
     pub changed: Option<unsafe extern "C" fn(*mut wl_core, u32, u64)>,
 }
@@ -417,6 +420,9 @@ pub struct wl_unit {
     pub tail: Option<TailFn>,
 }
 
+pub type RunOfFn =
+    unsafe extern "C" fn(*mut c_void, *mut wl_core, *mut wl_conn, u32, u64, *const u8, u32, *mut u32) -> u32;
+
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct wl_program {
@@ -440,6 +446,7 @@ pub struct wl_program {
     pub note: Option<unsafe extern "C" fn(*mut c_void, *mut wl_core, u32, *const wl_msg)>,
     pub answer: Option<unsafe extern "C" fn(*mut c_void, *mut wl_core, u32, *const wl_msg)>,
     pub context: Option<unsafe extern "C" fn(*mut c_void, *mut wl_core, *mut wl_conn, u32, u32) -> u64>,
+    pub run_of: Option<RunOfFn>,
 }
 
 /// Type of the symbol `wireloom_program`.

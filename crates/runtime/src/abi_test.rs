@@ -22,10 +22,10 @@ fn ours() -> Vec<StructLayout> {
         layout!(wl_fault: kind, side, place, port, start_n, ctx, start),
         layout!(wl_out: start, p, end),
         layout!(wl_endpoint: ip, port, v4, _pad),
-        layout!(wl_conn: session, peer, local, port, instance, id),
+        layout!(wl_conn: session, peer, local, port, instance, id, handle),
         layout!(wl_task: core, conn, frame, handler, pc, fault, _pad, place, req, rep, part, parts, _pad2, kept),
         layout!(wl_call: timeout_ns, ctx, flags, _pad),
-        layout!(wl_host: call, reply, send, grow, close, log, fault, crypto, pause, keep, tell, open, shut, wait, changed),
+        layout!(wl_host: call, reply, send, grow, close, log, fault, crypto, pause, keep, tell, open, shut, deliver, dismiss, wait, changed),
         layout!(wl_port: n, _pad, load, up, ring, ring_n, maglev_n, maglev),
         layout!(wl_param: u, b, ep),
         layout!(wl_core: host = host, rt = rt, state = state, shared = shared, param = param, port = port, now = now,
@@ -40,7 +40,7 @@ fn ours() -> Vec<StructLayout> {
         layout!(wl_program: abi = abi, units = units, handlers = handlers, frame_size = frame_size,
             state_size = state_size, shared_size = shared_size, session_size = session_size, tmp_size = tmp_size, self_ = self,
             unit = unit, init_shared = init_shared, init_core = init_core, run = run, fault_reply = fault_reply,
-            interim = interim, cancel = cancel, note = note, answer = answer),
+            interim = interim, cancel = cancel, note = note, answer = answer, context = context, run_of = run_of),
     ]
 }
 

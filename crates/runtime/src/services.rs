@@ -7,6 +7,7 @@
 use crate::access_log::{AccessLog, Lines, LogWriter};
 use crate::core::app::App;
 use crate::core::connection_moves::Moves;
+use crate::core::inbox::Inboxes;
 use crate::core::Core;
 use crate::engine::datagrams::WithDatagrams;
 use crate::engine::{self, common, EngineKind, Waker};
@@ -63,6 +64,7 @@ pub(crate) fn start(
     let nodes = merge::open(&apps, &setting)?;
     let (tx, rx) = mpsc::channel();
     let moves = Arc::new(Moves::new(count));
+    let inboxes = Arc::new(Inboxes::new(count));
     let boxes: Vec<Arc<Mailbox>> = (0..count).map(|_| Arc::default()).collect();
     let group = Arc::new(Group {
         engine: String::new(),
@@ -86,6 +88,7 @@ pub(crate) fn start(
             packets: packets.clone(),
             loads: loads.clone(),
             moves: moves.clone(),
+            inboxes: inboxes.clone(),
             log: log.clone(),
         };
         let run = move || run_core(spec, &apps, stats, &tx);
@@ -208,6 +211,7 @@ struct Thread {
     /// For each app, the entries of tables that every core has a copy of.
     loads: Arc<Vec<Loads>>,
     moves: Arc<Moves>,
+    inboxes: Arc<Inboxes>,
     log: Option<Arc<AccessLog>>,
 }
 
@@ -294,6 +298,7 @@ fn start_core(spec: &Thread, apps: &[Arc<App>], stats: Arc<Vec<CoreStats>>) -> R
         core.beside(&packets.apps, &packets.stats);
     }
     core.share_clients(&spec.moves);
+    core.share_inboxes(&spec.inboxes);
     core.share_descriptors(descriptors(cores));
     core.listen()?;
     Ok(core)

@@ -276,6 +276,7 @@ fn spec_of(desc: Desc, sets: &[&str]) -> AppSpec {
         note: None,
         answer: None,
         context: None,
+        run_of: None,
     }));
     // SAFETY: leaked, so valid for the process.
     let program = unsafe { Program::from_table(table) }.unwrap();
@@ -301,6 +302,7 @@ fn desc(exclusive: bool) -> Desc {
         steps: 1,
         pauses: None,
         alone: false,
+        run_to: None,
         begins: Begins::Any,
         frames: FrameUse::Edits,
         sends: true,

@@ -33,6 +33,14 @@ pub enum HandlerAct {
         to: u32,
         bytes: Vec<u8>,
     },
+    Deliver {
+        to: Vec<u64>,
+        bytes: Vec<u8>,
+        place: u32,
+    },
+    Dismiss {
+        to: Vec<u64>,
+    },
     Open {
         upstream: u32,
         index: u32,
@@ -278,7 +286,8 @@ impl<'a> Mock<'a> {
         let peer = "192.0.2.7:4711".parse().map_or_else(|_| wl_endpoint::default(), |a: std::net::SocketAddr| a.into());
         let local =
             "198.51.100.1:80".parse().map_or_else(|_| wl_endpoint::default(), |a: std::net::SocketAddr| a.into());
-        let mut conn = wl_conn { session: self.session.as_mut_ptr().cast(), peer, local, port: 0, instance: 0, id: 9 };
+        let mut conn =
+            wl_conn { session: self.session.as_mut_ptr().cast(), peer, local, port: 0, instance: 0, id: 9, handle: 5 };
         let mut frame = vec![0u64; (self.t.frame_size as usize).div_ceil(8) + 1];
         let msg = req.msg();
         let mut task = self.task(handler, &mut frame, &mut conn, msg);
@@ -511,6 +520,30 @@ unsafe extern "C" fn wait(t: *mut wl_task, table: u32, _: u64, timeout: u64, fla
         n.acts.push(HandlerAct::Wait { table, timeout });
         n.issued.push(Issued { port: WAIT, ctx: 0, flags });
     }
+}
+
+/// The handles of an argument.
+///
+/// # Safety
+/// `n` of them lie at `p`.
+unsafe fn handles(p: *const u64, n: u32) -> Vec<u64> {
+    // SAFETY: as the caller promises; without any, the pointer is not read.
+    (0..n as usize).map(|i| unsafe { *p.add(i) }).collect()
+}
+
+unsafe extern "C" fn deliver(t: *mut wl_task, p: *const u64, n: u32, head: wl_bytes, tail: u32, place: u32) {
+    // SAFETY: as for call.
+    unsafe {
+        let to = handles(p, n);
+        let notes = notes((*t).core);
+        let bytes = joined(notes, head, tail);
+        notes.acts.push(HandlerAct::Deliver { to, bytes, place });
+    }
+}
+
+unsafe extern "C" fn dismiss(t: *mut wl_task, p: *const u64, n: u32) {
+    // SAFETY: as for call.
+    unsafe { notes((*t).core).acts.push(HandlerAct::Dismiss { to: handles(p, n) }) }
 }
 
 unsafe extern "C" fn keep(t: *mut wl_task, bytes: wl_bytes) -> c_int {

@@ -209,6 +209,12 @@ impl Activation<'_> {
         unsafe { (self.core().state as *mut u8).add(layout::counter_offset(c) as usize) as *mut u64 }
     }
 
+    pub fn count(&self, c: CounterId, by: u64) {
+        let word = self.counter_word(c);
+        // SAFETY: see counter_word; only this core writes it.
+        unsafe { word.write(word.read().wrapping_add(by)) }
+    }
+
     pub fn counter(&self, c: CounterId) -> u64 {
         // SAFETY: see counter_word.
         unsafe { self.counter_word(c).read() }
@@ -251,6 +257,11 @@ impl Activation<'_> {
     /// Peer, local address and id of the task's connection; zeros where there is none.
     pub fn conn(&self) -> Res<(Endpoint, Endpoint, u64)> {
         Ok(self.connection().map_or_else(Default::default, |c| (endpoint(&c.peer), endpoint(&c.local), c.id)))
+    }
+
+    /// The handle of the task's client; 0 where there is none.
+    pub fn handle(&self) -> u64 {
+        self.connection().map_or(0, |c| c.handle)
     }
 
     pub fn now(&self) -> u64 {

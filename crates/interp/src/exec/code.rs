@@ -71,6 +71,11 @@ pub enum Op {
         msg: Out,
         place: PlaceId,
     },
+    Deliver {
+        to: Expr,
+        msg: Out,
+        place: PlaceId,
+    },
     Render {
         msg: Out,
         dst: LocalId,

@@ -62,9 +62,7 @@ pub fn effect(env: &Env, s: &StmtKind, locals: &mut [Value]) -> Res<()> {
         StmtKind::SetSession(s, e) => a.set_session(*s, &here.eval(e)?),
         StmtKind::Count(c, e) => {
             let n = here.int(e)? as u64;
-            let word = a.counter_word(*c);
-            // SAFETY: see counter_word; only this core writes it.
-            unsafe { word.write(word.read().wrapping_add(n)) }
+            a.count(*c, n)
         }
         StmtKind::TableGet { table, key, dst } if a.is_ring(*table) => {
             let place = usize::try_from(here.int(key)?).unwrap_or(usize::MAX);
@@ -122,8 +120,11 @@ pub fn effect(env: &Env, s: &StmtKind, locals: &mut [Value]) -> Res<()> {
         StmtKind::TableNext { table, cursor, key, value, more, .. } => {
             let at = locals[cursor.index()].as_int().unwrap_or(0) as u64;
             let mut t = a.table(*table)?;
-            // Each core walks its own part: here all tables are shared, and the first core's.
-            let found = if a.core().index == 0 { t.step(at, a.now()) } else { None };
+            // Each core walks its own part: here all tables are shared, and the first core's. A
+            // connection has one core: its handlers see all.
+            let handler = a.task().and_then(|t| env.module.handlers.get(t.handler as usize));
+            let all = a.core().index == 0 || handler.is_some_and(|h| h.on.is_of_connections());
+            let found = if all { t.step(at, a.now()) } else { None };
             a.done(*table, t);
             locals[cursor.index()] = Value::Int(found.as_ref().map_or(u64::MAX, |f| f.0).into());
             locals[more.index()] = Value::Bool(found.is_some());
@@ -201,6 +202,13 @@ pub fn effect(env: &Env, s: &StmtKind, locals: &mut [Value]) -> Res<()> {
             let kind = unsafe { (*a.core().host).open }.map_or(0, |f| unsafe { f(a.task, upstream.0, index) });
             lost(kind, *place)?
         }
+        StmtKind::Dismiss(to) => {
+            let to = handles(&here, to)?;
+            // SAFETY: as for reply.
+            if let Some(f) = unsafe { (*a.core().host).dismiss } {
+                unsafe { f(a.task, to.as_ptr(), to.len() as u32) }
+            }
+        }
         StmtKind::CloseUpstream(upstream) => {
             // SAFETY: as for reply.
             if let Some(f) = unsafe { (*a.core().host).shut } {
@@ -241,6 +249,15 @@ fn lost(kind: u32, place: PlaceId) -> Res<()> {
     }
 }
 
+/// The clients that a value names.
+fn handles(env: &Env, to: &Expr) -> Res<Vec<u64>> {
+    let number = |v: &Value| v.as_int().map_or_else(|| internal("a client is named by no handle"), |n| Ok(n as u64));
+    match env.eval(to)? {
+        Value::List(all) => all.iter().map(number).collect(),
+        one => Ok(vec![number(&one)?]),
+    }
+}
+
 /// Operations that send, wait, or run blocks of their own.
 pub fn outward(env: &Env, op: &Op, locals: &mut Vec<Value>) -> Res<()> {
     let a = env.activation()?;
@@ -271,6 +288,16 @@ pub fn outward(env: &Env, op: &Op, locals: &mut Vec<Value>) -> Res<()> {
             let tell = unsafe { (*a.core().host).tell };
             let kind = tell.map_or(0, |f| unsafe { f(a.task, to.number(), head, ready.tail) });
             lost(kind, *place)
+        }
+        Op::Deliver { to, msg, place } => {
+            let to = handles(&Env { locals, ..*env }, to)?;
+            let ready = outgoing::build(env, a, msg, locals)?;
+            let head = a.head(&ready)?;
+            // SAFETY: as for reply.
+            if let Some(f) = unsafe { (*a.core().host).deliver } {
+                unsafe { f(a.task, to.as_ptr(), to.len() as u32, head, ready.tail, place.0) };
+            }
+            Ok(())
         }
         Op::Call { port, index, msg, within, args, hold, hold_req } => {
             let here = Env { locals, ..*env };

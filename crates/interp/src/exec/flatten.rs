@@ -105,6 +105,10 @@ impl Flattener<'_> {
                 let msg = self.out(msg);
                 self.emit(Op::Tell { to: *to, msg, place: *place });
             }
+            StmtKind::Deliver { to, msg, place } => {
+                let msg = self.out(msg);
+                self.emit(Op::Deliver { to: to.clone(), msg, place: *place });
+            }
             StmtKind::Render { msg, dst } => {
                 let msg = self.out(msg);
                 self.emit(Op::Render { msg, dst: *dst });

@@ -383,6 +383,9 @@ unsafe extern "C" fn open(_: *mut wl_task, _: u32, _: u32) -> u32 {
 
 unsafe extern "C" fn shut(_: *mut wl_task, _: u32) {}
 
+unsafe extern "C" fn deliver(_: *mut wl_task, _: *const u64, _: u32, _: wl_bytes, _: u32, _: u32) {}
+
+unsafe extern "C" fn dismiss(_: *mut wl_task, _: *const u64, _: u32) {}
 unsafe extern "C" fn wait(_: *mut wl_task, _: u32, _: u64, _: u64, _: u32) {}
 
 /// Nothing waits for answers here.

@@ -449,6 +449,7 @@ fn handlers(m: &Module, out: &mut String) {
         let name = handler_protocol(m, h).map_or(h.name.clone(), |p| format!("{} as {p}", h.name));
         let _ = writeln!(out, "  {}: at most {} steps{kept}", name, count(h.steps));
         pauses(h, out);
+        runs(m, h, out);
         let mut n = 0;
         walk::stmts(&h.body.block, &mut |s| {
             let StmtKind::Await { hold, hold_req, live } = &s.kind else { return };
@@ -491,6 +492,17 @@ fn pauses(h: &Handler, out: &mut String) {
         Pause::No(why) => format!("does not pause in its long loops: {why}"),
     };
     let _ = writeln!(out, "    {text}");
+}
+
+/// The messages of a conversation that are passed on as one piece.
+fn runs(m: &Module, h: &Handler, out: &mut String) {
+    let Some(run) = &h.plan.run else { return };
+    let to = match run.to {
+        Peer::Client => "client",
+        Peer::Upstream(u) => m.upstreams.get(u.index()).map_or("?", |u| &u.name),
+    };
+    let of = if run.when.is_some() { "messages that it only passes on" } else { "its messages" };
+    let _ = writeln!(out, "    runs of {of} go to `{to}` as one piece, without a run of the handler for each");
 }
 
 fn merges(m: &Module, out: &mut String) {

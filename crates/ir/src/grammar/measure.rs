@@ -1,5 +1,6 @@
 //! Sizes and first bytes of units: bottom-up, every nested unit before the units that contain it.
 
+use super::extents;
 use crate::*;
 
 /// The facts about a field, a sequence of fields or a unit.
@@ -70,8 +71,11 @@ impl Facts {
         let mut sum = Fact::NOTHING;
         // Bits of one container: all its fields must hold, so the sets of first bytes meet.
         let mut container = ByteSet::ALL;
-        for &f in fields {
+        for (n, &f) in fields.iter().enumerate() {
             let mut fact = self.field(m, unit, f);
+            if let Some(most) = extents::most(m, unit, fields, n) {
+                fact.max = fact.max.min(most)
+            }
             if let FieldKind::UInt { advance, .. } = &m.unit(unit).fields[f.index()].kind {
                 for i in 0..4 {
                     container.0[i] &= fact.first.0[i]

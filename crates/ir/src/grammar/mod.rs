@@ -9,6 +9,7 @@
 mod check;
 pub mod computed;
 mod datagrams;
+mod extents;
 pub mod late_reads;
 pub mod measure;
 pub mod tail;

@@ -186,6 +186,8 @@ pub fn body_needs_tail(m: &Module, rule: Rule, message: UnitId, body: &Body, loc
     });
     walk::stmts(&body.block, &mut |s| {
         if let Some(Outgoing::Pass { msg, edits }) = walk::outgoing(&s.kind) {
+            // It is sent to several: its tail cannot flow past.
+            found |= *msg == local && matches!(s.kind, StmtKind::Deliver { .. });
             found |=
                 *msg == local && edits.iter().any(|e| path_in_tail_by(m, rule, message, &edit_path(local, e), true));
         }
@@ -240,9 +242,9 @@ pub fn head_max(m: &Module, facts: &super::measure::Facts, rule: Rule, unit: Uni
     let mut heads = Heads { m, facts, rule, units: vec![None; m.units.len()] };
     let mut largest = (0, None);
     let (mut through, mut ended) = (Some(0u64), 0u64);
-    for &f in &m.unit(unit).body {
+    for (n, &f) in m.unit(unit).body.iter().enumerate() {
         let Some(so_far) = through else { break };
-        let part = heads.field(unit, f);
+        let part = heads.nth(unit, &m.unit(unit).body, n);
         let most = part.through.unwrap_or(0).max(part.ended);
         if most > largest.0 {
             largest = (most, Some(f))
@@ -270,6 +272,13 @@ struct Heads<'a> {
 }
 
 impl Heads<'_> {
+    /// The nth field of a sequence, within its extent.
+    fn nth(&mut self, unit: UnitId, fields: &[FieldId], n: usize) -> HeadPart {
+        let part = self.field(unit, fields[n]);
+        let most = super::extents::most(self.m, unit, fields, n).unwrap_or(u64::MAX);
+        HeadPart { through: part.through.map(|n| n.min(most)), ended: part.ended.min(most) }
+    }
+
     fn field(&mut self, unit: UnitId, field: FieldId) -> HeadPart {
         let m = self.m;
         if begins(m, self.rule, unit, field) {
@@ -312,9 +321,9 @@ impl Heads<'_> {
 
     fn sequence(&mut self, unit: UnitId, fields: &[FieldId]) -> HeadPart {
         let mut sum = HeadPart { through: Some(0), ended: 0 };
-        for &f in fields {
+        for n in 0..fields.len() {
             let Some(so_far) = sum.through else { break };
-            let part = self.field(unit, f);
+            let part = self.nth(unit, fields, n);
             sum.ended = sum.ended.max(so_far.saturating_add(part.ended));
             sum.through = part.through.map(|n| so_far.saturating_add(n));
         }

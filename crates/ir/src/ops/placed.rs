@@ -93,6 +93,8 @@ fn row(s: &StmtKind) -> Row {
         | StmtKind::Send { .. }
         | Close
         | Tell { .. }
+        | Deliver { .. }
+        | Dismiss(_)
         | OpenUpstream { .. }
         | CloseUpstream(_)
         | Emit(_)
@@ -150,7 +152,7 @@ pub fn cpu_only(e: &ExprKind) -> Option<&'static str> {
         Random(_) => "`random`",
         Count(_) | Find { .. } | CountOf { .. } | AnyToken { .. } | MakeList(_) | ListLen(_) | ListGet(..) => "a list",
         Session(_) | UnitParam(..) | Acc | HasMsg(_) | Held(_) | PartStatus(_) | Parts | ConnPeer | ConnLocal
-        | ConnId | ConnFlow => "a message",
+        | ConnId | ConnHandle | ConnFlow => "a message",
         PortUp(..) | PortLoad(..) | Ketama(..) | Modula(..) | Maglev(..) | GroupCount(_) | GroupBytes(_) => {
             "an instance of a port"
         }

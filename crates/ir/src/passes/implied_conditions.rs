@@ -92,6 +92,8 @@ impl KnownConditions<'_> {
             | StmtKind::Send { .. }
             | StmtKind::Close
             | StmtKind::Tell { .. }
+            | StmtKind::Deliver { .. }
+            | StmtKind::Dismiss(_)
             | StmtKind::OpenUpstream { .. }
             | StmtKind::CloseUpstream(_)
             | StmtKind::Log(_)
@@ -342,6 +344,7 @@ fn lasts_itself(e: &ExprKind) -> bool {
         | ExprKind::ConnPeer
         | ExprKind::ConnLocal
         | ExprKind::ConnId
+        | ExprKind::ConnHandle
         | ExprKind::ConnFlow => true,
         ExprKind::UnitParam(root, _) => matches!(root, Root::Local(_)),
         ExprKind::Read(p) | ExprKind::Count(p) | ExprKind::Raw(p) | ExprKind::Case(p, _) => {
@@ -403,6 +406,7 @@ fn changed(s: &StmtKind, f: &mut dyn FnMut(LocalId)) {
         | StmtKind::Reply { msg, .. }
         | StmtKind::Send { msg, .. }
         | StmtKind::Tell { msg, .. }
+        | StmtKind::Deliver { msg, .. }
         | StmtKind::Render { msg, .. }
         | StmtKind::Reread { msg, .. } => {
             if let Outgoing::Pass { edits, .. } = msg {
@@ -437,6 +441,7 @@ fn changed(s: &StmtKind, f: &mut dyn FnMut(LocalId)) {
         | StmtKind::Close
         | StmtKind::OpenUpstream { .. }
         | StmtKind::CloseUpstream(_)
+        | StmtKind::Dismiss(_)
         | StmtKind::Log(_)
         | StmtKind::Emit(_)
         | StmtKind::Wait { .. }

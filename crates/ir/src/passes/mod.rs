@@ -22,6 +22,7 @@ pub mod late_keys;
 pub mod liveness;
 mod local_set;
 mod memory;
+pub mod message_runs;
 mod moves;
 mod on_request;
 pub mod packet_fast_path;
@@ -109,6 +110,11 @@ pub const TABLE: &[Pass] = &[
     },
     Pass { name: "steps", doc: "worst-case steps per handler", run: steps::run },
     Pass { name: "pauses", doc: "which handlers pause between two rounds of a long loop", run: pauses::run },
+    Pass {
+        name: "message_runs",
+        doc: "which messages of conversations are passed on in runs, as one piece",
+        run: message_runs::run,
+    },
     Pass { name: "packet_fast_path", doc: "which header stacks are looked for first", run: packet_fast_path::run },
     Pass { name: "header_slots", doc: "the header fields whose places a parser notes", run: header_slots::run },
     Pass {

@@ -6,6 +6,7 @@
 mod batch;
 mod fast_path;
 mod hoisted;
+mod message_run;
 mod pause;
 mod vector;
 
@@ -14,6 +15,7 @@ use crate::*;
 pub use batch::{keyed, BatchLookup, HeaderReuse, KeySite, TableLookup};
 pub use fast_path::{Bits, FastPath, HeaderSlot, HeaderStack, Known, Stage};
 pub use hoisted::{Condition, Destination, HoistedState};
+pub use message_run::{MessageRun, RunCount};
 pub use pause::Pause;
 pub use vector::{BinaryOp, Compare, MaskRef, NumberRef, VectorOp, VectorPlan, VectorStep, VectorValue};
 
@@ -22,6 +24,8 @@ pub use vector::{BinaryOp, Compare, MaskRef, NumberRef, VectorOp, VectorPlan, Ve
 pub struct HandlerPlan {
     /// Set by the pass `pauses`.
     pub pause: Pause,
+    /// Set by the pass `message_runs`.
+    pub run: Option<MessageRun>,
     /// Set by the pass `batch_lookup`.
     pub batch: Option<BatchLookup>,
     /// Set by the pass `hoisted_state`.

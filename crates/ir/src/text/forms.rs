@@ -284,6 +284,7 @@ forms! {
         [" " table " [" key "] mask " mask " priority " priority [" -> " dst]];
     "open" OpenUpstream { upstream, index, place } = [" " upstream " [" index "] at " place];
     "shut" CloseUpstream(upstream) = [" " upstream];
+    "dismiss" Dismiss(to) = [" " to];
     "table_push" TablePush { table, value, dst } = [" " table " = " value " -> " dst];
     "table_pop" TablePop { table, dst } = [" " table " -> " dst];
     "group_begin" GroupBegin { port, max } = [" " port " " max];
@@ -374,6 +375,7 @@ forms! {
     "conn_peer" ConnPeer = [];
     "conn_local" ConnLocal = [];
     "conn_id" ConnId = [];
+    "conn_handle" ConnHandle = [];
     "conn_flow" ConnFlow = [];
     "now" Now = [];
     "draining" Draining = [];

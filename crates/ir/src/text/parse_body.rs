@@ -136,6 +136,11 @@ impl Parser {
                 let (msg, span) = self.message()?;
                 Ok(Stmt { kind: StmtKind::Tell { to, msg, place }, span })
             }
+            "deliver" => {
+                let (to, place) = (self.key()?, self.place()?);
+                let (msg, span) = self.message()?;
+                Ok(Stmt { kind: StmtKind::Deliver { to, msg, place }, span })
+            }
             "send_frame" => {
                 let (port, index, place) = (PortId(self.index()?), self.key()?, self.place()?);
                 let parts = self.parts()?;

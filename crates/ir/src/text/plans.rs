@@ -5,7 +5,7 @@ use super::parser::{Parser, Res};
 use super::print::{reference, string, Printer};
 use crate::plans::{
     BatchLookup, Condition, Destination, FastPath, HandlerPlan, HeaderReuse, HeaderSlot, HeaderStack, HoistedState,
-    Pause, Stage, StmtPath, TableLookup,
+    MessageRun, Pause, RunCount, Stage, StmtPath, TableLookup,
 };
 use crate::*;
 
@@ -20,6 +20,10 @@ impl Printer<'_> {
                 self.line(&format!("pauses least {least}{in_place}{alone}{within};"))
             }
             Pause::No(why) => self.line(&format!("runs_on {};", string(why))),
+        }
+        if let Some(r) = &plan.run {
+            let head = format!("run {}", self.peer(r.to));
+            self.braces(&head, "", &mut |p| p.message_run(r, locals))
         }
         if let Some(b) = &plan.batch {
             self.braces("batch", "", &mut |p| p.batch(b, locals))
@@ -36,6 +40,18 @@ impl Printer<'_> {
         }
         if let Some(v) = &plan.vector {
             self.braces("vector", "", &mut |p| p.vector(v, locals))
+        }
+    }
+
+    fn message_run(&mut self, r: &MessageRun, locals: &[Local]) {
+        if let Some(when) = &r.when {
+            let line = format!("when {};", self.expr_of(when, locals));
+            self.line(&line)
+        }
+        for c in &r.counts {
+            let when = c.when.as_ref().map_or(String::new(), |e| format!(" if {}", self.expr_of(e, locals)));
+            let line = format!("count {} {}{when};", self.counter_ref(c.counter), self.expr_of(&c.by, locals));
+            self.line(&line)
         }
     }
 
@@ -149,6 +165,8 @@ impl Parser {
         } else if self.eat_word("runs_on") {
             plan.pause = Pause::No(self.str()?);
             self.sign(';')?
+        } else if self.eat_word("run") {
+            plan.run = Some(self.message_run()?)
         } else if self.eat_word("batch") {
             plan.batch = Some(self.batch()?)
         } else if self.eat_word("hoisted") {
@@ -165,6 +183,23 @@ impl Parser {
             return Ok(false);
         }
         Ok(true)
+    }
+
+    fn message_run(&mut self) -> Res<MessageRun> {
+        let mut r = MessageRun { to: self.peer()?, when: None, counts: Vec::new() };
+        self.braces(|p| {
+            match p.any_word()?.as_str() {
+                "when" => r.when = Some(p.expr()?),
+                "count" => {
+                    let (counter, by) = (CounterId(p.index()?), p.expr()?);
+                    let when = if p.eat_word("if") { Some(p.expr()?) } else { None };
+                    r.counts.push(RunCount { counter, by, when })
+                }
+                w => return p.error(format!("unknown word `{w}` in a run of messages")),
+            }
+            p.sign(';')
+        })?;
+        Ok(r)
     }
 
     fn hoisted(&mut self) -> Res<HoistedState> {

@@ -120,6 +120,10 @@ impl Printer<'_> {
                 let head = format!("tell {} at {}", self.peer(*to), place.0);
                 self.message(&head, msg, &end, locals);
             }
+            StmtKind::Deliver { to, msg, place } => {
+                let head = format!("deliver [{}] at {}", self.expr_of(to, locals), place.0);
+                self.message(&head, msg, &end, locals);
+            }
             StmtKind::Render { msg, dst } => {
                 let head = format!("render -> {}", self.local(*dst, locals));
                 self.message(&head, msg, &end, locals);

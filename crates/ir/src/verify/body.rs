@@ -559,6 +559,18 @@ impl<'a> Flow<'a, '_, '_> {
                 }
                 self.c.fault(path, FaultKind::LOST, *place);
             }
+            StmtKind::Deliver { to, msg, place } => {
+                self.c.need(self.c.is_handles(to.ty), path, "a message is delivered to a value that is no handle");
+                match self.c.m.told(Peer::Client) {
+                    Some(unit) => self.message(here, msg, unit, state),
+                    None => self.error(path, "no port has conversations"),
+                }
+                self.c.fault(path, FaultKind::LOST, *place);
+            }
+            StmtKind::Dismiss(to) => {
+                let known = self.c.is_handles(to.ty) && self.c.m.port_of(Peer::Client).is_some();
+                self.c.need(known, path, "clients are closed by a value that is no handle");
+            }
             StmtKind::OpenUpstream { upstream, index, place } => {
                 self.c.need(self.c.is_uint(index.ty), path, "an instance is not an unsigned integer");
                 let known = self.code.conn && upstream.index() < self.c.m.upstreams.len();
@@ -631,6 +643,7 @@ impl<'a> Flow<'a, '_, '_> {
                             | StmtKind::Close
                             | StmtKind::OpenUpstream { .. }
                             | StmtKind::CloseUpstream(_)
+                            | StmtKind::Dismiss(_)
                             | StmtKind::Queue { .. }
                             | StmtKind::Frame { .. }
                             | StmtKind::SendFrame { .. }
@@ -639,7 +652,14 @@ impl<'a> Flow<'a, '_, '_> {
                 self.c.need(!touches, path, "a function may not do this");
             }
             BodyKind::OnFault => {
-                let sends = matches!(s, StmtKind::Send { .. } | StmtKind::Tell { .. } | StmtKind::OpenUpstream { .. });
+                let sends = matches!(
+                    s,
+                    StmtKind::Send { .. }
+                        | StmtKind::Tell { .. }
+                        | StmtKind::Deliver { .. }
+                        | StmtKind::Dismiss(_)
+                        | StmtKind::OpenUpstream { .. }
+                );
                 self.c.need(!suspends && !sends, path, "`on fault` may not do this")
             }
             BodyKind::Event => self.c.need(!matches!(s, StmtKind::Reply { .. }), path, "an answer where none is due"),

@@ -343,7 +343,7 @@ impl Checker<'_> {
                 has_conn(at)?;
                 ok(*ty == Ty::Endpoint, "an address's type is not endpoint")
             }
-            K::ConnId | K::ConnFlow => {
+            K::ConnId | K::ConnHandle | K::ConnFlow => {
                 has_conn(at)?;
                 self.bits(ty, 64)
             }

@@ -177,6 +177,13 @@ impl Checker<'_> {
     fn is_int(&self, t: TyId) -> bool {
         matches!(self.ty(t), Ty::UInt(_) | Ty::Int(_))
     }
+    /// Whether a value names clients: it is a handle, or a list of handles.
+    fn is_handles(&self, t: TyId) -> bool {
+        match self.ty(t) {
+            Ty::List(item, _) => self.is_uint_of(*item, 64),
+            _ => self.is_uint_of(t, 64),
+        }
+    }
     fn is_uint_of(&self, t: TyId, bits: u8) -> bool {
         *self.ty(t) == Ty::UInt(bits)
     }

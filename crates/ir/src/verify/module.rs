@@ -417,6 +417,7 @@ impl Checker<'_> {
         let all = [
             ("batch", plan.batch.as_ref().and_then(|p| passes::batch_lookup::illegal(m, h, p))),
             ("pauses", passes::pauses::illegal(m, h)),
+            ("run", passes::message_runs::illegal(m, h)),
             ("hoisted", passes::hoisted_state::illegal(m, h, &plan.hoisted)),
             ("late", passes::late_keys::illegal(m, h, &plan.late)),
             ("specialized", passes::specialize::illegal(h)),

@@ -26,12 +26,51 @@ impl Compiler<'_> {
     }
 
     /// `session up: connection of db`
-    pub fn declare_upstream(&mut self, name: &Ident, port: &Ident) {
+    pub fn declare_upstream(&mut self, module: ModId, name: &Ident, port: &Ident) {
+        let listens = self.app.port(&port.name).is_some_and(|p| self.conversation_port().is_some_and(|(q, _)| p == q));
+        if listens {
+            // Another client's handle.
+            let ty = ast::Type { kind: ast::TypeKind::Connection(port.clone()), span: port.span };
+            let what = self.session_of(module, name, &ty).map_or(AppName::Failed, |(id, t)| AppName::Session(id, t));
+            return self.add(name, what);
+        }
         let what = match self.upstream(name, port) {
             Ok(c) => AppName::Upstream(c),
             Err(Reported) => AppName::Failed,
         };
         self.add(name, what);
+    }
+
+    /// `connection of client`: the type of handles.
+    pub fn handle_type(&mut self, port: &Ident) -> R<Ty> {
+        let listens = |m: &ast::Member| match &m.kind {
+            ast::MemberKind::Port(p) => p.name.name == port.name && p.direction.name == "listen",
+            _ => false,
+        };
+        let app = self.app_ast.clone().filter(|_| self.app_ast.is_some());
+        if app.is_some_and(|a| a.members.iter().any(listens)) {
+            // Which protocol it speaks may not be known yet.
+            self.handle_ports.push(port.clone());
+            return Ok(Ty::Handle);
+        }
+        let d = Diagnostic::error("E0698", port.span, format!("`{}` is no port that clients connect to", port.name))
+            .label("not a listening port of the app")
+            .hint("in an app: `table members: bytes<64> -> list<connection of client, 64> { … }`");
+        Err(self.report(d))
+    }
+
+    /// Handles are of clients that have conversations.
+    pub fn check_handle_ports(&mut self) {
+        for port in std::mem::take(&mut self.handle_ports) {
+            let Some(AppName::Port(p)) = self.app.get(&port.name).cloned() else { continue };
+            if self.conversation_port().is_some_and(|(q, _)| p == q) {
+                continue;
+            }
+            let d = Diagnostic::error("E0698", port.span, format!("clients of `{}` have no conversations", port.name))
+                .label("they get answers only")
+                .hint("its protocol has `up`, `down` and `sharing session`");
+            self.once(d);
+        }
     }
 
     fn upstream(&mut self, name: &Ident, port: &Ident) -> R<ir::UpstreamId> {

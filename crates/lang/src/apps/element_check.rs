@@ -279,7 +279,9 @@ fn some_value(l: &mut Lower, t: &Ty) -> Option<ir::Expr> {
             let fields = l.cx.records[r.index()].clone();
             ir::ExprKind::Make(fields.iter().map(|(_, t)| some_value(l, t)).collect::<Option<_>>()?)
         }
-        Ty::Instant | Ty::Ip | Ty::Ip4 | Ty::Ip6 | Ty::Endpoint | Ty::Mac | Ty::Prefix => return Some(l.zero(t)),
+        Ty::Instant | Ty::Ip | Ty::Ip4 | Ty::Ip6 | Ty::Endpoint | Ty::Mac | Ty::Prefix | Ty::Handle => {
+            return Some(l.zero(t))
+        }
         _ => return None,
     };
     Some(ir::Expr::new(l.cx.lower_ty(t), kind))

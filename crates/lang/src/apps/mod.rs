@@ -69,9 +69,10 @@ impl Compiler<'_> {
         }
         for m in &app.members {
             if let MemberKind::Upstream { name, port } = &m.kind {
-                self.declare_upstream(name, port);
+                self.declare_upstream(module, name, port);
             }
         }
+        self.check_handle_ports();
         self.note_segments(module, app);
         for m in &app.members {
             if let MemberKind::State { name, ty: _, init: Some(e) } = &m.kind {

@@ -198,6 +198,7 @@ impl Compiler<'_> {
             | Ty::Fault
             | Ty::Endpoint
             | Ty::Prefix
+            | Ty::Handle
             | Ty::Bytes(_)
             | Ty::None
             | Ty::Option(_)

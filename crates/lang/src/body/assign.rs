@@ -418,7 +418,7 @@ impl Lower<'_, '_> {
                 let t = self.cx.lower_ty(&ty);
                 Ok(Val::pure(ty, ir::Expr::new(t, K::Param(id))))
             }
-            AppName::Port(p) => Ok(Val::of(Ty::Port(p))),
+            AppName::Port(p) => Ok(self.own_handle(p).unwrap_or_else(|| Val::of(Ty::Port(p)))),
             AppName::State(id, ty) => {
                 self.impure = true;
                 let t = self.cx.lower_ty(&ty);

@@ -514,14 +514,14 @@ impl Lower<'_, '_> {
         Ok(Val::maybe(fits, Val::pure(ty.clone(), build::cast(t, value))))
     }
 
-    /// `parse Unit(bytes)`, as `parse(Unit(bytes))`: in tests.
+    /// `parse Unit(bytes)`, as `parse(Unit(bytes))`: in tests, packets and conversations.
     fn parse(&mut self, e: &Expr, span: Span) -> R<Val> {
         let ExprKind::Call(f, args) = &*e.kind else {
             return Err(self.err("E0308", span, "write `parse Unit(bytes)`"));
         };
         let [a] = args.as_slice() else { return Err(self.err("E0308", span, "write `parse Unit(bytes)`")) };
-        if self.kind != Kind::Test && !self.frames {
-            return Err(self.err("E0309", span, "`parse` is for tests and packets"));
+        if self.kind != Kind::Test && !self.frames && !self.converses() {
+            return Err(self.err("E0309", span, "`parse` is for tests, packets and conversations"));
         }
         self.impure = true;
         let id = self.cx.expr_item(self.module, f);

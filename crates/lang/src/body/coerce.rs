@@ -292,6 +292,7 @@ impl Lower<'_, '_> {
             | Ty::Ip4
             | Ty::Ip6
             | Ty::Mac
+            | Ty::Handle
             | Ty::Enum(_)
             | Ty::Msg(_)
             | Ty::Items(..)

@@ -40,10 +40,15 @@ impl Lower<'_, '_> {
         Ok(Some(Sink::Tell { to: Peer::Client, protocol, span }))
     }
 
+    /// Whether this is a handler of a conversation.
+    pub fn converses(&self) -> bool {
+        self.handler.is_some_and(|h| self.cx.is_session(h.protocol)) && self.kind == super::Kind::Handler
+    }
+
     /// Only handlers of a conversation have its members at hand.
     pub fn in_conversation(&mut self, span: Span) -> R<()> {
         self.impure = true;
-        if self.handler.is_some_and(|h| self.cx.is_session(h.protocol)) && self.kind == super::Kind::Handler {
+        if self.converses() {
             return Ok(());
         }
         let d = Diagnostic::error("E0697", span, "there is no conversation here")

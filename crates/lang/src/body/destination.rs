@@ -29,6 +29,11 @@ pub enum Sink {
         protocol: ir::ProtocolId,
         span: Span,
     },
+    /// To the clients that handles name.
+    Deliver {
+        to: ir::Expr,
+        span: Span,
+    },
     /// A message waits.
     Queue {
         queue: Rc<MessageQueue>,

@@ -315,7 +315,10 @@ impl Lower<'_, '_> {
         if let Some(v) = self.instance_member(base, name) {
             return v;
         }
-        let v = self.expr(base, None)?;
+        let v = match self.port_named(base) {
+            Some(p) => Val::of(Ty::Port(p)),
+            None => self.expr(base, None)?,
+        };
         self.field_of(v, name, e.span)
     }
 

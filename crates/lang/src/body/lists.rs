@@ -438,6 +438,24 @@ impl Lower<'_, '_> {
         Ok(Val::pure(ty, self.local_expr(slot)))
     }
 
+    /// The items of a list that do not equal another.
+    pub fn kept_items(&mut self, list: (X, Ty, u32), item: X, span: Span) -> R<Val> {
+        let (list, of, max) = list;
+        let ty = Ty::List(Box::new(of.clone()), max);
+        let t = self.cx.lower_ty(&ty);
+        let kept = self.temp("", &ty, X::new(t, K::MakeList(vec![])), span);
+        self.bounds.remove(&kept);
+        self.rounds(Walk::List(list, of, u64::from(max)), span, |s, it| {
+            let x = it.kind.clone().into_pure().ok_or(Reported)?;
+            let cond = build::not(build::cmp(BinOp::Eq, x.clone(), item.clone()));
+            let then = vec![build::stmt(s.cx.span(span), StmtKind::Push(kept, x))];
+            s.push(span, StmtKind::If { cond, then, other: vec![] });
+            Ok(())
+        })?;
+        self.has_room(t, u64::from(max), span)?;
+        Ok(Val::pure(ty, self.local_expr(kept)))
+    }
+
     /// Lists lie on the stack of the core's thread, with room for the most items that they may
     /// have.
     fn has_room(&mut self, list: ir::TyId, max: u64, span: Span) -> R<()> {
@@ -571,6 +589,9 @@ impl Lower<'_, '_> {
         let v = self.expr(base, None)?;
         let v = self.defined(v, base.span)?;
         match (name.name.as_str(), v.ty, v.kind) {
+            (word @ ("added" | "without"), Ty::List(of, max), Vk::Pure(list)) => {
+                self.changed_list((list, *of, max), &arg.value, word == "added", span)
+            }
             ("count", Ty::Items(elem, _), Vk::Path(list)) => {
                 self.named_list(&elem, span)?;
                 let n = self.expr(&arg.value, None)?;
@@ -588,8 +609,8 @@ impl Lower<'_, '_> {
                     )
                 } else if matches!(t, Ty::List(..) | Ty::Items(..)) {
                     d.hint(
-                        "lists have `any(|x| …)`, `all(|x| …)` and `first(|x| …)`, `for x in list`, `list[i]` and `len(list)`; \
-                         for what grows there are tables and rings",
+                        "lists have `any(|x| …)`, `all(|x| …)` and `first(|x| …)`, `added(x)` and `without(x)`, \
+                         `for x in list`, `list[i]` and `len(list)`; for what grows there are tables and rings",
                     )
                 } else {
                     d

@@ -19,6 +19,7 @@ pub mod expr;
 pub mod fixed_results;
 pub mod frame_sends;
 pub mod functions;
+mod handles;
 pub mod kept_messages;
 pub mod lists;
 pub mod loops;
@@ -334,6 +335,8 @@ impl<'c, 'a> Lower<'c, 'a> {
                 | StmtKind::Reply { .. }
                 | StmtKind::Send { .. }
                 | StmtKind::Tell { .. }
+                | StmtKind::Deliver { .. }
+                | StmtKind::Dismiss(_)
                 | StmtKind::OpenUpstream { .. }
                 | StmtKind::CloseUpstream(_)
                 | StmtKind::Output { .. }
@@ -366,9 +369,14 @@ impl<'c, 'a> Lower<'c, 'a> {
                 | TableDelete { .. }
                 | TablePush { .. }
                 | TablePop { .. } => Some("changes a table"),
-                Call { .. } | Await { .. } | Reply { .. } | Send { .. } | Tell { .. } | OpenUpstream { .. } => {
-                    Some("waits, answers or sends")
-                }
+                Call { .. }
+                | Await { .. }
+                | Reply { .. }
+                | Send { .. }
+                | Tell { .. }
+                | Deliver { .. }
+                | Dismiss(_)
+                | OpenUpstream { .. } => Some("waits, answers or sends"),
                 _ => None,
             };
             if let Some(what) = what {

@@ -243,6 +243,7 @@ impl Lower<'_, '_> {
                 );
             }
             Sink::Tell { to, protocol, span: at } => self.tell(&v, (*to, *protocol), span, *at)?,
+            Sink::Deliver { to, span: at } => self.deliver_to(&v, to, span, *at)?,
             Sink::Queue { queue, span: at } => {
                 let unit = self.message_of(&v, span)?.unit;
                 self.same_unit(unit, queue.unit, span)?;
@@ -373,6 +374,9 @@ impl Lower<'_, '_> {
         }
         if let Some(sink) = self.member(to, span)? {
             return self.deliver(value, &sink).map(|_| ());
+        }
+        if let Some(handles) = self.handles(to)? {
+            return self.deliver(value, &Sink::Deliver { to: handles, span }).map(|_| ());
         }
         let (port, index) = self.target(to)?;
         if let (true, ExprKind::List(_)) = (self.takes_frames(port), &*value.kind) {

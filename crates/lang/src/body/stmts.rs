@@ -467,6 +467,11 @@ impl Lower<'_, '_> {
             self.push(span, StmtKind::CloseUpstream(upstream));
             return Ok(());
         }
+        if let Some(handles) = self.handles(e)? {
+            self.impure = true;
+            self.push(span, StmtKind::Dismiss(handles));
+            return Ok(());
+        }
         let p = self.port_arg(e)?;
         if self.handler.is_none_or(|h| h.port != p) {
             return Err(self.cx.report(

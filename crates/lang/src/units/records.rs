@@ -77,9 +77,11 @@ impl Builder<'_, '_> {
                     ))
                 }
             }
-            ast::TypeKind::Option(_) | ast::TypeKind::Tuple(_) | ast::TypeKind::Array(..) | ast::TypeKind::Fn(..) => {
-                Err(Reported)
-            }
+            ast::TypeKind::Option(_)
+            | ast::TypeKind::Tuple(_)
+            | ast::TypeKind::Array(..)
+            | ast::TypeKind::Fn(..)
+            | ast::TypeKind::Connection(_) => Err(Reported),
         }
     }
 }

@@ -29,6 +29,9 @@ impl Core {
             let member = u8::from(app.protos[proto as usize].session) * CLIENT;
             let c = &mut self.conns[id];
             (c.proto, c.member) = (proto, member);
+            if member == CLIENT {
+                self.give_handle(id);
+            }
         }
         if full {
             return self.turn_away(id);
@@ -99,6 +102,7 @@ impl Core {
         }
         if self.must_stall(id) {
             self.conns[id].set(flag::STALLED);
+            self.held_by_crowd(id);
             return None;
         }
         self.conns[id].clear(flag::ALONE);
@@ -112,7 +116,13 @@ impl Core {
         }
         let proto = &self.apps[c.app as usize].protos[c.proto as usize];
         let (request, ctx, hold) = (proto.request, proto.ctx, !proto.exclusive);
-        let ctx = if self.conns[id].member != 0 { ctx | self.context(id, false) } else { ctx };
+        let member = self.conns[id].member != 0;
+        let ctx = if member { ctx | self.context(id, false) } else { ctx };
+        if member {
+            if let Some(used) = self.message_run(id, ctx, rest) {
+                return Some(used);
+            }
+        }
         match self.parse(id, request, ctx, rest, hold) {
             Parsed::More => None,
             Parsed::Bad { kind, place } => {
@@ -206,6 +216,8 @@ impl Core {
         if !self.must_stall(id) {
             self.conns[id].clear(flag::STALLED);
             self.mark_again(id);
+        } else {
+            self.held_by_crowd(id);
         }
     }
 

@@ -28,10 +28,10 @@ use crate::stats::NO_PLACE;
 use smallvec::SmallVec;
 
 /// `Conn::member` of an upstream is its number and this.
-const UPSTREAM: u8 = 2;
+pub(super) const UPSTREAM: u8 = 2;
 
 /// A connection that neither gets nor gives messages any more.
-const ENDING: u32 = flag::DOOMED | flag::CLOSING | flag::SHUT | flag::SHUT_WANTED;
+pub(super) const ENDING: u32 = flag::DOOMED | flag::CLOSING | flag::SHUT | flag::SHUT_WANTED;
 
 type Members = SmallVec<[Id; 8]>;
 
@@ -56,7 +56,7 @@ impl Core {
     }
 
     /// A client's open upstream of a number.
-    fn upstream(&self, client: Id, number: u32) -> Option<Id> {
+    pub(super) fn upstream(&self, client: Id, number: u32) -> Option<Id> {
         let open = |id: &&Id| {
             let wanted = |c: &super::types::Conn| {
                 u32::from(c.member) == number + u32::from(UPSTREAM) && !c.has(flag::DOOMED | flag::CLOSING | flag::LEFT)
@@ -81,9 +81,13 @@ impl Core {
         }
         if self.member_waits(id) {
             self.conns[id].set(flag::STALLED);
+            self.held_by_crowd(id);
             return None;
         }
         let ctx = self.context(self.client_of(id), true) | WL_CTX_RESPONSE;
+        if let Some(used) = self.message_run(id, ctx, rest) {
+            return Some(used);
+        }
         match self.parse(id, unit, ctx, rest, false) {
             Parsed::More => None,
             Parsed::Bad { kind, place } => {
@@ -115,7 +119,9 @@ impl Core {
     /// its last one went to is full.
     pub(super) fn member_waits(&self, id: Id) -> bool {
         let c = &self.conns[id];
-        c.count > 0 || self.conns.get(c.behind).is_some_and(|d| d.out.len() > HIGH || d.after.is_some())
+        c.count > 0
+            || self.is_crowded()
+            || self.conns.get(c.behind).is_some_and(|d| d.out.len() > HIGH || d.after.is_some())
     }
 
     pub(super) fn member_message(&mut self, id: Id, rest: Raw, m: FoundMessage) {

@@ -24,6 +24,8 @@ pub(super) fn table() -> wl_host {
         tell: Some(tell),
         open: Some(open),
         shut: Some(shut),
+        deliver: Some(deliver),
+        dismiss: Some(dismiss),
         wait: Some(wait),
         changed: Some(changed),
     }
@@ -131,6 +133,28 @@ unsafe extern "C" fn shut(task: *mut wl_task, upstream: u32) {
     // SAFETY: as above.
     let (core, id) = unsafe { of(task) };
     core.host_shut(id, upstream);
+}
+
+unsafe extern "C" fn deliver(task: *mut wl_task, handles: *const u64, n: u32, head: wl_bytes, tail: u32, place: u32) {
+    // SAFETY: as above; the program's handles and bytes are valid during the call.
+    let ((core, id), handles, head) = unsafe { (of(task), of_handles(handles, n), Raw::of(head.as_slice())) };
+    core.host_deliver(id, handles, head, tail, place);
+}
+
+unsafe extern "C" fn dismiss(task: *mut wl_task, handles: *const u64, n: u32) {
+    // SAFETY: as above.
+    let ((core, id), handles) = unsafe { (of(task), of_handles(handles, n)) };
+    core.host_dismiss(id, handles);
+}
+
+/// # Safety
+/// `n` handles lie at `p` for as long as they are used.
+unsafe fn of_handles<'a>(p: *const u64, n: u32) -> &'a [u64] {
+    if n == 0 {
+        return &[];
+    }
+    // SAFETY: by contract.
+    unsafe { std::slice::from_raw_parts(p, n as usize) }
 }
 
 unsafe extern "C" fn wait(task: *mut wl_task, table: u32, hash: u64, timeout_ns: u64, flags: u32) {

@@ -15,6 +15,7 @@
 //! messages that are too long to hold. `pipeline` shares connections of exclusive protocols by the
 //! rules of `pipelining_policy`. `large_answers` gives large answers of pipelined protocols
 //! connections of their own. `conversation` ties the backend connections of a client to it.
+//! `handles` sends messages to other clients, through `inbox` to those of other cores.
 //! `connection_limit` makes clients wait, `turns` shares the core's time.
 //! `fault`, `timeouts` and `flush` do as their names say. Nothing here knows sockets.
 //!
@@ -42,12 +43,15 @@ mod flush;
 pub mod footprint;
 mod greeting;
 mod handler_stack;
+mod handles;
 mod health;
 mod held_body;
 mod host;
+pub mod inbox;
 mod input;
 pub mod input_coalescing;
 mod large_answers;
+mod message_runs;
 mod pipeline;
 mod pipelining_policy;
 mod pool;
@@ -155,6 +159,7 @@ pub struct Core {
     stacks: handler_stack::HandlerStacks,
     lent: input::Lent,
     moving: connection_moves::Moving,
+    reach: handles::Reach,
     /// Large requests that wait for a barrier to be made, or whose barrier is passed.
     held_back: Vec<Id>,
     /// Rounds of `failover` begun, and the servers seen in one.
@@ -249,6 +254,7 @@ impl Core {
             stacks: handler_stack::HandlerStacks::new(),
             lent: input::Lent::default(),
             moving: connection_moves::Moving::default(),
+            reach: handles::Reach::default(),
             held_back: Vec::new(),
             rounds: 0,
             seen: Vec::new(),
@@ -349,7 +355,10 @@ impl Core {
 
     /// One batch: waits at most `max_wait` for events, and handles them with all consequences.
     pub fn step(&mut self, max_wait: Option<Duration>) -> std::io::Result<()> {
-        let wait = self.wait(max_wait);
+        let mut wait = self.wait(max_wait);
+        if wait != Some(Duration::ZERO) && !self.may_sleep() {
+            wait = Some(Duration::ZERO);
+        }
         let before = self.engine.now();
         if self.pace.rest() > 0 && wait != Some(Duration::ZERO) {
             self.engine.rest(Duration::from_nanos(self.pace.rest()));
@@ -359,7 +368,9 @@ impl Core {
         self.my_stats().batches.add(1);
         self.asleep(wait, before);
         let mut polled = self.part(wait, before);
+        self.mail_woken();
         self.take_moved();
+        self.take_mail();
         while polled.is_ok() && self.engine.more() {
             self.flush_finished();
             polled = self.part(Some(Duration::ZERO), self.engine.now());
@@ -378,6 +389,7 @@ impl Core {
         self.run_fault_handlers();
         self.pass_barriers();
         self.flush();
+        self.announce_mail();
         self.access.give(false);
         self.bury();
         self.pool.release_some();
@@ -407,7 +419,7 @@ impl Core {
     }
 
     fn wait(&self, max_wait: Option<Duration>) -> Option<Duration> {
-        if self.has_queued() || !self.dirty.is_empty() || self.pool.releases() {
+        if self.has_queued() || !self.dirty.is_empty() || self.pool.releases() || self.has_unannounced() {
             return Some(Duration::ZERO);
         }
         let now = self.now;
@@ -631,6 +643,7 @@ impl Core {
 impl Drop for Core {
     fn drop(&mut self) {
         self.show_counters();
+        self.close_mail();
         if !std::thread::panicking() {
             self.shut();
         }

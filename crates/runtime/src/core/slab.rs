@@ -133,6 +133,14 @@ impl<T: Default> Slab<T> {
         self.len -= 1;
     }
 
+    /// Frees an entry that is not to be given out again.
+    pub fn retire(&mut self, id: Id) {
+        let e = self.entry(id.index);
+        debug_assert!(e.live() && e.gen == id.gen);
+        e.gen = e.gen.wrapping_add(1);
+        self.len -= 1;
+    }
+
     fn made(&self) -> &[Entry<T>] {
         // SAFETY: the first `made` entries have been written.
         unsafe { std::slice::from_raw_parts(self.first.as_ptr(), self.made) }
@@ -243,6 +251,15 @@ mod tests {
         let b = s.alloc();
         assert_eq!(b.index, a.index);
         assert!(s.alive(b) && !s.alive(a) && !s.alive(Id::NIL));
+    }
+
+    #[test]
+    fn a_retired_entry_is_not_given_out_again() {
+        let mut s: Slab<u32> = Slab::new();
+        let a = s.alloc();
+        s.retire(a);
+        assert!(!s.alive(a) && s.is_empty());
+        assert!((0..5000).all(|_| s.alloc().index != a.index));
     }
 
     #[test]

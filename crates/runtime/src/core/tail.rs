@@ -98,6 +98,10 @@ impl Core {
     }
 
     fn forward_conn(&mut self, src: Id, dst: Id, bytes: Raw) {
+        let bytes = bytes.from(self.write_uncopied(dst, bytes));
+        if bytes.n == 0 {
+            return;
+        }
         let d = &mut self.conns[dst];
         d.last_tx = if d.out.is_empty() { self.now } else { d.last_tx };
         // SAFETY: the source's bytes are in place during this batch.

@@ -7,7 +7,7 @@
 
 use super::ejection::Why;
 use super::slab::Id;
-use super::types::{flag, Mode, Side, Target};
+use super::types::{flag, Conn, Mode, Side, Target};
 use super::{Core, DRAIN_LINGER_NS, LINGER_NS};
 use crate::abi::*;
 use crate::stats::NO_PLACE;
@@ -255,7 +255,7 @@ impl Core {
             (self.now.saturating_add(o.idle_timeout), Due::Nothing)
         } else if c.mode == Mode::Head && c.view.is_some() && !c.has(flag::LAST) {
             (c.since.saturating_add(span), due)
-        } else if c.mode == Mode::Tail && !c.has(flag::PAUSED | flag::STALLED) {
+        } else if c.mode == Mode::Tail && !c.has(flag::PAUSED | flag::STALLED) && !is_endless(c) {
             (c.last_rx.saturating_add(span), due)
         } else if client {
             (self.last_moved(id).saturating_add(o.idle_timeout), Due::Idle)
@@ -353,4 +353,10 @@ fn pack(at: Target) -> u64 {
 
 fn unpack(p: u64) -> Target {
     Target { a: (p >> 48) as usize & 0xff, p: (p >> 32) as usize & 0xffff, i: p as u32 as usize }
+}
+
+/// Whether a message streams until its connection ends: it may pause for as long as its sides like.
+fn is_endless(c: &Conn) -> bool {
+    // SAFETY: a view begins with the parser's state, and is a connection's own.
+    c.view.as_ref().is_some_and(|v| unsafe { (*v.as_ptr().cast::<wl_parser>()).flags } & WL_M_UNTIL_EOF != 0)
 }

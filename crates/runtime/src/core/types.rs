@@ -248,6 +248,7 @@ impl Default for Conn {
                 port: 0,
                 instance: 0,
                 id: 0,
+                handle: 0,
             },
             token: Token(u64::MAX),
             flags: 0,

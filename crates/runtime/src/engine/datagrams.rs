@@ -440,6 +440,10 @@ impl Engine for WithDatagrams {
         }
     }
 
+    fn writes_at_once(&self) -> bool {
+        self.inner.writes_at_once()
+    }
+
     unsafe fn write(&mut self, conn: Token, slices: &[IoSlice<'_>]) -> WriteResult {
         match Self::is_aside(conn) {
             true => self.send(Self::own(conn), slices),

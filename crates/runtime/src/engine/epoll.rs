@@ -566,6 +566,10 @@ impl Engine for Epoll {
         &self.buffer[start as usize..][..len as usize]
     }
 
+    fn writes_at_once(&self) -> bool {
+        true
+    }
+
     unsafe fn write(&mut self, conn: Token, slices: &[IoSlice<'_>]) -> WriteResult {
         self.send(conn, slices, 0)
     }

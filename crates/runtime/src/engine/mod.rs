@@ -173,6 +173,10 @@ pub trait Engine {
     }
     /// Bytes of a `Data` event of the last poll.
     fn data(&self, start: u32, len: u32) -> &[u8];
+    /// Whether `write` never keeps a slice (`InFlight`).
+    fn writes_at_once(&self) -> bool {
+        false
+    }
     /// Offers output. The slices must stay valid as [`WriteResult::InFlight`] says.
     /// # Safety
     /// After `InFlight` the memory of every slice must stay valid and unchanged until `Sent` or

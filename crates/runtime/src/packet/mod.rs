@@ -51,7 +51,7 @@ mod serve;
 mod shared_ports;
 mod sim;
 mod socket;
-mod spsc;
+pub(crate) mod spsc;
 mod table_files;
 mod tun;
 mod udp;

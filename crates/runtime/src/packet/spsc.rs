@@ -11,7 +11,7 @@ const SHOWN: usize = 32;
 
 /// On a cache line of its own: the two sides must not share one.
 #[repr(align(128))]
-struct PaddedIndex(AtomicUsize);
+pub struct PaddedIndex(pub AtomicUsize);
 
 struct Ring<T> {
     slots: Box<[UnsafeCell<MaybeUninit<T>>]>,

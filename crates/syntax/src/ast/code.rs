@@ -23,6 +23,8 @@ pub enum TypeKind {
     Array(Box<Type>, Box<Expr>),
     /// `record { packets: u64 }`
     Record(Vec<(Ident, Type)>),
+    /// `connection of client`: the port
+    Connection(Ident),
     /// `fn(packet) -> bool`
     Fn(Vec<Type>, Box<Type>),
 }

@@ -721,6 +721,12 @@ pub static CODES: &[Code] = &[
          go to the listening port: `m -> client`. There are no requests, so no `call` and no \
          `reply`. An app has one listening port with a conversation, and it speaks nothing else.",
         "unit M { n: u8 }\nprotocol p { up M  down M  sharing session }\napp a {\n    port c = listen tcp(80) as p\n    on c(m) { reply m }\n}\n"),
+    code("E0698", "a handle that names no client, or a message that none can have",
+        "`connection of client` is the type of handles. A handle names a client of the app's \
+         conversations, and the app can send it messages: `m -> h`. The port listens, and its protocol \
+         has `up`, `down` and `sharing session`. Such a message is whole when it is sent. So its unit \
+         has no `stream`, and it does not depend on what the other conversation remembers.",
+        "unit M { n: u8 }\nprotocol p { stateless  request M  response M }\napp a {\n    port c = listen tcp(80) as p\n    table known: u8 -> connection of c { capacity 9 }\n    on c(m) { reply m }\n}\n"),
     code("W0901", "a decision by a value from before a call",
         "The program reads state before a call, and the value decides something after the call. \
          Another handler may have changed the state meanwhile.",

@@ -316,7 +316,14 @@ impl Parser<'_> {
         let start = self.span();
         let listed = self.sign_at(1, "[") && !self.adjacent(1);
         if !(self.at_word("broadcast") || self.at_word("steer")) || !(self.word_here(1) || listed) {
-            return self.place();
+            let mut to = self.place()?;
+            while self.at_sign("(") && !self.breaks(0) {
+                // A value: `m -> r.all.without(client)`.
+                self.grow()?;
+                let args = self.args()?;
+                to = expr_of(self.since(start), ExprKind::Call(to, args));
+            }
+            return Ok(to);
         }
         let word = self.any_word("a node")?;
         let ports = self.place()?;

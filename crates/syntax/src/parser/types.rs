@@ -33,6 +33,11 @@ impl Parser<'_> {
                 self.arrow("->", "=>", "before the result type")?;
                 TypeKind::Fn(params, Box::new(self.ty()?))
             }
+            Tok::Word if self.at_word("connection") && self.word_at(1, "of") => {
+                self.bump();
+                self.bump();
+                TypeKind::Connection(self.name("a port")?)
+            }
             Tok::Word => {
                 let path = self.path("a type")?;
                 let args = if self.at_sign("<") { self.type_args()? } else { Vec::new() };
@@ -103,6 +108,7 @@ impl Parser<'_> {
         let is_type = match self.tok() {
             Tok::Sign("(" | "[") => true,
             Tok::Word if self.at_word("record") && self.sign_at(1, "{") => true,
+            Tok::Word if self.at_word("connection") && self.word_at(1, "of") => true,
             Tok::Word => {
                 let mut ahead = 1;
                 while self.sign_at(ahead, ".") && self.token(ahead + 1).tok == Tok::Word {

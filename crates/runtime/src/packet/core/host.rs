@@ -70,6 +70,8 @@ pub fn table() -> wl_host {
         tell: Some(tell),
         open: Some(open),
         shut: Some(shut),
+        deliver: Some(deliver),
+        dismiss: Some(dismiss),
         wait: Some(wait),
         changed: None,
     }
@@ -92,6 +94,10 @@ unsafe extern "C" fn open(_: *mut wl_task, _: u32, _: u32) -> u32 {
 }
 
 unsafe extern "C" fn shut(_: *mut wl_task, _: u32) {}
+
+unsafe extern "C" fn deliver(_: *mut wl_task, _: *const u64, _: u32, _: wl_bytes, _: u32, _: u32) {}
+
+unsafe extern "C" fn dismiss(_: *mut wl_task, _: *const u64, _: u32) {}
 
 /// Nothing waits for answers here.
 unsafe extern "C" fn keep(_: *mut wl_task, _: wl_bytes) -> c_int {
