@@ -25,6 +25,7 @@ OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 ASK = {
     "static_web": (HTTP, b"HTTP/1.1 200", None),
     "http_balancer": (HTTP, b"HTTP/1.1 200", OK),
+    "http_cache": (HTTP, b"HTTP/1.1 200", OK),
     "kv_server": (b"version\r\n", b"VERSION", None),
     "memcached_proxy": (b"get a\r\n", b"END\r\n", b"END\r\n"),
     "memcached_proxy_brief": (NOOP, b"\x81\x0a", b"\x81\x0a" + bytes(22)),

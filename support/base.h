@@ -260,6 +260,54 @@ static inline bool wl_parse_whole(int (*parse)(void *, uint32_t, wl_parser *, co
     return r == WL_WHOLE && at == b.n;
 }
 
+/* Streamed bytes of a message: where they lie, or put together in the scratch. */
+typedef struct wl_streamed { const uint8_t *p; uint8_t *to; uint32_t n, all; } wl_streamed;
+static inline bool wl_streamed_add(wl_fx *x, wl_streamed *s, const uint8_t *p, uint32_t n) {
+    if (!n) return true;
+    if (!s->n && !s->to) s->p = p;
+    else if (!s->to && s->p + s->n != p) {
+        s->to = wl_tmp(x, s->all);
+        if (!s->to) return false;
+        memcpy(s->to, s->p, s->n);
+        s->p = s->to;
+    }
+    if (s->to) memcpy(s->to + s->n, p, n);
+    s->n += n;
+    return true;
+}
+/* Reads a message that the program has kept: the first one in these bytes. Framing is given to the
+ * parser one byte more at a time, so that it tells where streamed bytes begin. */
+static inline bool wl_parse_kept(wl_fx *x, int (*parse)(void *, uint32_t, wl_parser *, const uint8_t *, uint32_t, int),
+                                 int (*tail)(void *, uint32_t, wl_parser *, const uint8_t *, uint32_t, int, uint32_t *),
+                                 wl_parser *v, wl_bytes b, wl_msg *m) {
+    wl_streamed s = {b.p, NULL, 0, b.n};
+    int r = parse(NULL, 0, v, b.p, b.n, 1);
+    uint32_t at = v->head, seen = 0, used = 0;
+    *m = (wl_msg){v, b.p, v->head, WL_S_OK, {NULL, 0, 0}, 0, 0};
+    if (r != WL_WHOLE && (r != WL_HEAD || v->flags & WL_M_IN_STEP)) return false;
+    s.p = b.p + at;
+    while (r != WL_WHOLE) {
+        if (v->left) {
+            uint32_t k = v->left < b.n - at ? (uint32_t)v->left : b.n - at;
+            if (!wl_streamed_add(x, &s, b.p + at, k)) return false;
+            v->left -= k;
+            at += k;
+            seen = 0;
+            if (v->left) return false;
+        }
+        const bool endless = v->flags & WL_M_UNTIL_EOF;
+        uint32_t all = b.n - at, n = endless || seen > all ? all : seen;
+        r = tail(NULL, 0, v, b.p + at, n, n == all, &used);
+        if (endless && !wl_streamed_add(x, &s, b.p + at, used)) return false;
+        at += used;
+        if (r == WL_BAD || v->flags & WL_M_OMIT || (r != WL_WHOLE && !v->left && n == all)) return false;
+        seen = v->left ? 0 : n - used + 1;
+    }
+    m->whole = at;
+    m->body = wl_b(s.p, s.n);
+    return true;
+}
+
 /* Whether bytes are the head of a message and `tail` bytes behind it. */
 static inline bool wl_parse_head(int (*parse)(void *, uint32_t, wl_parser *, const uint8_t *, uint32_t, int), wl_parser *v, wl_bytes b,
                                  uint32_t tail) {
@@ -383,7 +431,13 @@ static inline wl_bytes wl_built(wl_fx *x) {
 /* ---- the connection, ports, chance ---- */
 
 /* Bytes of a message that are at its base: its parsed part. */
-static inline uint32_t wl_held(wl_msg m) { return m.view && m.view->pos > m.head ? m.view->pos : m.head; }
+static inline uint32_t wl_held(wl_msg m) {
+    if (m.whole) return m.whole;
+    return m.view && m.view->pos > m.head ? m.view->pos : m.head;
+}
+/* Whether only the end of the connection ends it. */
+static inline bool wl_until_end(wl_msg m) { return m.view && m.view->flags & (WL_M_UNTIL_EOF | WL_M_ENDS); }
+
 
 static inline wl_endpoint wl_peer(wl_fx *x) { return x->conn ? x->conn->peer : (wl_endpoint){0}; }
 static inline wl_endpoint wl_local(wl_fx *x) { return x->conn ? x->conn->local : (wl_endpoint){0}; }
@@ -396,7 +450,7 @@ static inline uint64_t wl_random(wl_fx *x, uint64_t below) {
 }
 static inline wl_msg wl_part(const wl_task *t, uint64_t i) {
     if (i < t->parts) return t->part[i];
-    return (wl_msg){NULL, NULL, 0, WL_F_LOST};
+    return (wl_msg){.status = WL_F_LOST};
 }
 /* Instance by ketama: the first point at or after the key's hash, around the ring. */
 static inline uint32_t wl_ketama(wl_core *core, uint32_t port, uint32_t h) {

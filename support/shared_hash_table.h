@@ -35,7 +35,7 @@ typedef struct wl_table {
     uint32_t stripes, buckets;    /* powers of two */
     uint32_t entry_size, inl, capacity, blocks, block_data;
     uint32_t pool_lock, free_entry, used_entry, free_block, used_block, blocks_left;
-    bool lru;
+    bool lru, from_write;         /* from_write: `idle` counts from the last write */
 } wl_table;
 
 /* Places that one step of a walk looks at, at most. */
@@ -179,7 +179,7 @@ static inline void wl_link_newest(wl_table *t, wl_stripe *s, uint32_t i, wl_entr
     s->newest = i;
 }
 static inline void wl_touch(wl_table *t, wl_stripe *s, uint32_t i, wl_entry *e, uint64_t now) {
-    e->seen = now;
+    if (!t->from_write) e->seen = now;
     if (s->newest != i) { wl_unlink(t, s, e); wl_link_newest(t, s, i, e); }
 }
 static inline void wl_drop(wl_table *t, wl_stripe *s, uint32_t i) {
@@ -198,6 +198,15 @@ static inline void wl_drop(wl_table *t, wl_stripe *s, uint32_t i) {
 static inline bool wl_expired(wl_table *t, uint32_t i, uint64_t now) { return t->idle && i && wl_entry_at(t, i)->seen + t->idle < now; }
 static inline bool wl_expire(wl_table *t, wl_stripe *s, uint64_t now, uint32_t most) {
     bool any = false;
+    /* Entries lie in the order of their use: an expired one may lie behind others. */
+    if (t->from_write) for (uint32_t i = s->oldest, next; i && most; i = next, most--) {
+        next = wl_entry_at(t, i)->newer;
+        if (!wl_expired(t, i, now)) continue;
+        wl_drop(t, s, i);
+        wl_count(&t->stats->expired, 1);
+        any = true;
+    }
+    else
     for (; most && wl_expired(t, s->oldest, now); most--) {
         wl_drop(t, s, s->oldest);
         wl_count(&t->stats->expired, 1);
@@ -308,6 +317,7 @@ static inline wl_entry *wl_table_place(wl_table *t, const uint8_t *k, uint32_t k
     }
     wl_entry *e = wl_entry_at(t, i);
     wl_touch(t, s, i, e, now);
+    e->seen = now;
     bool ok;
     if (fresh) {
         ok = wl_table_resize(t, s, i, kn + vn, now);   /* no key yet: room for both */

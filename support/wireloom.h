@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define WL_ABI 16u
+#define WL_ABI 17u
 
 typedef struct wl_bytes { const uint8_t *p; uint32_t n; uint32_t _pad; } wl_bytes;
 
@@ -83,6 +83,9 @@ typedef struct wl_msg {
     const uint8_t *base;   /* the head bytes                                                       */
     uint32_t head;         /* head length                                                          */
     uint32_t status;       /* WL_S_*: for a reply, whether it is there                             */
+    wl_bytes body;         /* its streamed bytes as one; p == NULL: not all of them are there      */
+    uint32_t whole;        /* bytes of the whole message at `base`; 0: the parser's state says it  */
+    uint32_t _pad;
 } wl_msg;
 
 /* Where the rest of an outgoing message comes from, after the head bytes given. */
@@ -223,6 +226,11 @@ typedef struct wl_host {
     void (*deliver)(struct wl_task *, const uint64_t *handle, uint32_t n, wl_bytes head, uint32_t tail, uint32_t place);
     /* Closes such connections when their output is sent. */
     void (*dismiss)(struct wl_task *, const uint64_t *handle, uint32_t n);
+    /* A part that is answered when the entry of a table with this hash has changed, or after so
+     * long. It may be answered earlier. `flags`: WL_C_HOLD_REQ. */
+    void (*wait)(struct wl_task *, uint32_t table, uint64_t hash, uint64_t timeout_ns, uint32_t flags);
+    /* An entry for which handlers wait has been set or removed. */
+    void (*changed)(struct wl_core *, uint32_t table, uint64_t hash);
 } wl_host;
 
 /* A connect port as handlers see it. */

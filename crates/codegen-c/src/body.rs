@@ -54,6 +54,8 @@ pub(crate) struct BodyGen<'g, 'm> {
     call_flags: Vec<&'static str>,
     next_call: usize,
     pub views: Vec<(LocalId, UnitId)>,
+    /// The message that is built is to be kept, so all of it is wanted.
+    pub rendering: bool,
     /// Items of answers are given in the order in which they were asked for: it is kept over
     /// suspensions.
     in_order: bool,
@@ -94,6 +96,7 @@ impl<'g, 'm> BodyGen<'g, 'm> {
             call_flags: call_flags(&body.block),
             next_call: 0,
             views: Vec::new(),
+            rendering: false,
             in_order: takes_order(&body.block),
             batched: None,
             kept: HoistedState::default(),
@@ -404,10 +407,16 @@ impl<'g, 'm> BodyGen<'g, 'm> {
             }
             StmtKind::Log(parts) => self.log(parts),
             StmtKind::Emit(e) => self.emit(e),
-            StmtKind::Parse { unit, bytes, dst, ok } => self.parse(*unit, bytes, *dst, *ok),
+            StmtKind::Parse { unit, kept: None, bytes, dst, ok } => self.parse(*unit, bytes, *dst, *ok),
+            StmtKind::Parse { unit, kept: Some(args), bytes, dst, ok } => {
+                self.parse_kept(*unit, args, bytes, (*dst, *ok))
+            }
+            StmtKind::Wait { table, key, within } => self.wait(*table, key, within),
             StmtKind::Reread { msg, dst, ok } => self.reread(msg, *dst, *ok),
             StmtKind::Render { msg, dst } => {
+                self.rendering = true;
                 self.build(msg);
+                self.rendering = false;
                 let name = self.name(*dst);
                 line!(self, "{name} = wl_keep(x, {});", self.built_bytes(msg));
                 self.check(true);
@@ -424,7 +433,7 @@ impl<'g, 'm> BodyGen<'g, 'm> {
         self.needs_view(dst, unit);
         line!(self, "{{ wl_parser *v_ = &view_{name}.p;\nmemset(&view_{name}, 0, sizeof view_{name});\nv_->ctx = {of}.view->ctx;");
         line!(self, "{ok} = wl_parse_head({u}_parse, v_, wl_built(x), {end} - {of}.head);");
-        line!(self, "{name} = (wl_msg){{v_, wl_built(x).p, v_->head, 0}}; }}");
+        line!(self, "{name} = (wl_msg){{v_, wl_built(x).p, v_->head, 0, {{NULL, 0, 0}}, 0, 0}}; }}");
     }
 
     fn set_stored(&mut self, ty: TyId, at: &str, e: &Expr) {
@@ -650,7 +659,27 @@ impl<'g, 'm> BodyGen<'g, 'm> {
         line!(self, "{{ wl_bytes b_ = {text};");
         self.check(bytes.may_fault());
         line!(self, "memset(&view_{name}, 0, sizeof view_{name});\nwl_parser *v_ = &view_{name}.p;\n{ok} = wl_parse_whole({u}_parse, {u}_tail, v_, b_);");
-        line!(self, "{name} = (wl_msg){{v_, b_.p, v_->head, 0}}; }}");
+        line!(self, "{name} = (wl_msg){{v_, b_.p, v_->head, 0, {{NULL, 0, 0}}, b_.n, 0}}; }}");
+    }
+
+    /// Reads a message that the program has kept, under the parameters of the one who reads it.
+    fn parse_kept(&mut self, unit: UnitId, args: &[Expr], bytes: &Expr, (dst, ok): (LocalId, LocalId)) {
+        let (u, name, ok) = (names::unit(self.g.m, unit), self.name(dst), self.name(ok));
+        self.needs_view(dst, unit);
+        let (text, ctx) = (self.expr(bytes), self.packed(unit, args));
+        line!(self, "{{ wl_bytes b_ = {text};\nview_{name}.p = (wl_parser){{.ctx = {ctx}}};");
+        self.check(bytes.may_fault() || args.iter().any(Expr::may_fault));
+        line!(self, "{ok} = wl_parse_kept(x, {u}_parse, {u}_tail, &view_{name}.p, b_, &{name}); }}");
+        self.check(true);
+    }
+
+    /// A part that ends when the entry of a table has changed.
+    fn wait(&mut self, table: TableId, key: &Expr, within: &Expr) {
+        let (flags, text) = (self.flags_of_call(), self.expr(within));
+        line!(self, "{{ const uint64_t for_ = {text};");
+        self.check(within.may_fault());
+        let hash = self.key_hash(table, key);
+        line!(self, "x->core->host->wait(t, {}, {hash}, for_, {flags}); }} }}", table.0);
     }
 }
 
@@ -670,7 +699,7 @@ fn call_flags(block: &Block) -> Vec<&'static str> {
     }
     let mut ops = Vec::new();
     walk::stmts(block, &mut |s| match &s.kind {
-        StmtKind::Call { .. } => ops.push(Op::Call),
+        StmtKind::Call { .. } | StmtKind::Wait { .. } => ops.push(Op::Call),
         StmtKind::Await { hold, hold_req, .. } => ops.push(Op::Await(*hold, *hold_req)),
         _ => {}
     });

@@ -416,6 +416,12 @@ impl Gen<'_> {
             ExprKind::HasMsg(l) => {
                 s.locals.get(l.index()).map_or_else(|| "false".into(), |l| format!("({}.view != NULL)", l.0))
             }
+            ExprKind::Held(l) => {
+                let c = self.cty(e.ty);
+                s.locals
+                    .get(l.index())
+                    .map_or_else(|| "false".into(), |l| format!("(({c}){{{0}.body.p != NULL, {0}.body}})", l.0))
+            }
             ExprKind::PartStatus(i) => format!("(uint16_t)wl_part(x->task, {}).status", self.expr(s, i)),
             ExprKind::Parts => "x->task->parts".into(),
             ExprKind::Unary(op, a) => self.unary(s, *op, a, e.ty),

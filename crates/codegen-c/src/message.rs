@@ -21,6 +21,11 @@ impl<'m> BodyGen<'_, 'm> {
         }
     }
 
+    /// Whether the program itself has parsed a message.
+    fn is_own(&self, l: LocalId) -> bool {
+        self.views.iter().any(|(v, _)| *v == l)
+    }
+
     /// Builds a message in `core->out`, unless it goes out as it is.
     pub fn build(&mut self, msg: &'m Outgoing) {
         match msg {
@@ -55,6 +60,14 @@ impl<'m> BodyGen<'_, 'm> {
             Outgoing::Pass { msg, edits } => {
                 let name = self.name(*msg);
                 let request = self.is_request(*msg);
+                if self.is_own(*msg) {
+                    let head = if edits.is_empty() {
+                        format!("wl_b({name}.base, wl_held({name}))")
+                    } else {
+                        "wl_built(x)".into()
+                    };
+                    return (head, "WL_TAIL_NONE".into());
+                }
                 let tail = if request { "WL_TAIL_REQ" } else { "WL_TAIL_REP" };
                 match (edits.is_empty(), request) {
                     (true, true) => (format!("wl_b({name}.base, {name}.head)"), tail.into()),
@@ -105,9 +118,8 @@ impl<'m> BodyGen<'_, 'm> {
     /// Where the part of a message ends that lies at its base.
     pub fn end_of(&self, msg: LocalId) -> String {
         let name = self.name(msg);
-        let own = self.views.iter().any(|(l, _)| *l == msg);
-        match (own, self.is_request(msg)) {
-            // Parsed by the program itself, as a whole.
+        match (self.is_own(msg) || self.rendering, self.is_request(msg)) {
+            // Parsed by the program itself, as a whole, or to be kept as a whole.
             (true, _) => format!("wl_held({name})"),
             (false, true) => format!("{name}.head"),
             (false, false) => format!("(held ? wl_held({name}) : {name}.head)"),
@@ -180,6 +192,18 @@ impl<'m> BodyGen<'_, 'm> {
         text
     }
 
+    /// The parameters of a unit, packed; of a response's unit with the bit that marks one.
+    pub fn packed(&mut self, unit: UnitId, args: &[Expr]) -> String {
+        let m = self.g.m;
+        let response = m.protocols.iter().any(|p| p.response == Some(unit));
+        let mut text = String::from(if response { "WL_CTX_RESPONSE" } else { "0" });
+        for (p, a) in m.unit(unit).params.iter().zip(args) {
+            let value = self.expr(a);
+            text.push_str(&format!(" | ((uint64_t)({value}) & UINT64_C({:#x})) << {}", p.mask(), p.shift));
+        }
+        text
+    }
+
     /// The argument behind the response's parameters: whether the request may share a connection.
     fn shares(&mut self, port: PortId, args: &[Expr]) -> String {
         let m = self.g.m;
@@ -214,7 +238,13 @@ impl<'m> BodyGen<'_, 'm> {
             _ => "WL_R_CLOSE | WL_R_NOTHING",
         };
         let pieces = if self.within { " | WL_R_PIECES" } else { "" };
-        line!(self, "x->core->host->reply(t, {head}, {tail}, {flags}{pieces});");
+        let ends = match msg {
+            Outgoing::Pass { msg, .. } if self.is_own(*msg) => {
+                format!(" | (wl_until_end({}) ? WL_R_CLOSE : 0)", self.name(*msg))
+            }
+            Outgoing::Pass { .. } | Outgoing::Built { .. } | Outgoing::Nothing => String::new(),
+        };
+        line!(self, "x->core->host->reply(t, {head}, {tail}, {flags}{ends}{pieces});");
     }
 
     pub fn send(&mut self, port: PortId, index: &Expr, msg: &'m Outgoing) {

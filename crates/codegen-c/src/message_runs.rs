@@ -42,7 +42,7 @@ impl<'m> Gen<'m> {
              int r = {name}_step(&view, buf + at, 0, 0, n - at, 0, &used);\nhave = view.p.head;\n\
              if (r == WL_HEAD) {{\nr = {name}_step(&view, buf + at, view.from, view.p.pos, n - at, 0, &used);\nhave += used;\n}}\n\
              if (r != WL_WHOLE || view.p.flags & ~WL_IN_TAIL || !have) break;\n\
-             const wl_msg {message} = {{&view.p, buf + at, view.p.head, 0}};\n(void){message};\n\
+             const wl_msg {message} = {{.view = &view.p, .base = buf + at, .head = view.p.head}};\n(void){message};\n\
              {checks}at += have;\ncount++;\n}}\n*messages = count;\nreturn at;\n}}\n\n",
             names::comment(&h.name)
         );

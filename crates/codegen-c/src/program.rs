@@ -157,7 +157,15 @@ impl<'m> Gen<'m> {
                         .saturating_add(layout::bytes_in(self.m, t.key))
                         .saturating_add(layout::bytes_in(self.m, t.value));
                 }
-                StmtKind::Render { .. } => own = own.saturating_add(64 << 10),
+                // To be kept, in a queue or in a table.
+                StmtKind::Render { .. } => {
+                    let kept = self.m.tables.iter().map(|t| layout::bytes_in(self.m, t.value)).max();
+                    own = own.saturating_add(kept.unwrap_or(0).max(64 << 10))
+                }
+                // Streamed bytes that lie in pieces are put together.
+                StmtKind::Parse { kept: Some(_), bytes, .. } => {
+                    own = own.saturating_add(layout::bytes_in(self.m, bytes.ty))
+                }
                 // The parts' texts are put together in scratch, those too that lie in a message.
                 StmtKind::Log(parts) => {
                     let texts = parts.iter().fold(512u64, |sum, e| sum.saturating_add(layout::bytes_in(self.m, e.ty)));

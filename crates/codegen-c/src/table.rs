@@ -87,8 +87,8 @@ impl Gen<'_> {
             text.push_str(&format!(
                 "s->{n}.t = (wl_table){{\n.stats = &s->stats[{i}], .stripe = s->{n}.stripe, .bucket = s->{n}.bucket, .entry = s->{n}.entry, .block = s->{n}.block,\n\
                  .idle = UINT64_C({}), .seed = wl_table_seed(shared), .stripes = {}, .buckets = {}, .entry_size = {}, .inl = {},\n\
-                 .capacity = {}, .blocks = {}, .blocks_left = {}, .block_data = {}, .lru = {},\n}};\n",
-                t.idle, g.stripes, g.buckets, g.entry, g.inline, t.capacity, g.blocks, g.blocks, g.block, t.evict_lru
+                 .capacity = {}, .blocks = {}, .blocks_left = {}, .block_data = {}, .lru = {}, .from_write = {},\n}};\n",
+                t.idle, g.stripes, g.buckets, g.entry, g.inline, t.capacity, g.blocks, g.blocks, g.block, t.evict_lru, t.from_write
             ));
         }
         text.push_str(&self.shared_sketch_init());
@@ -100,7 +100,8 @@ impl Gen<'_> {
         let (StmtKind::TableGet { table, .. }
         | StmtKind::TablePut { table, .. }
         | StmtKind::TableRemove { table, .. }
-        | StmtKind::TableUpdate { table, .. }) = s
+        | StmtKind::TableUpdate { table, .. }
+        | StmtKind::Wait { table, .. }) = s
         else {
             return 0;
         };
@@ -238,6 +239,24 @@ impl<'m> BodyGen<'_, 'm> {
         line!(self, "uint32_t kn_ = size_{codec}(key_);\nwl_cursor kc_ = wl_flat(kb_, kn_);\nenc_{codec}(&kc_, key_);");
     }
 
+    /// Tells handlers that wait for an entry.
+    fn changed(&mut self, table: TableId, hash: &str) {
+        let mut awaited = false;
+        self.g.m.bodies(&mut |b| {
+            walk::stmts(&b.block, &mut |s| awaited |= matches!(s.kind, StmtKind::Wait { table: t, .. } if t == table))
+        });
+        if awaited {
+            line!(self, "x->core->host->changed(x->core, {}, {hash});", table.0);
+        }
+    }
+
+    /// Opens a block in which the hash of a key can be computed by the text that it answers.
+    pub fn key_hash(&mut self, table: TableId, key: &Expr) -> String {
+        let t = &self.g.m.tables[table.index()];
+        self.key(t, key);
+        format!("wl_table_hash({}, kb_, kn_)", self.table_at(table))
+    }
+
     fn table_at(&self, t: TableId) -> String {
         format!("&wl_shared(x)->{}.t", names::table(self.g.m, t))
     }
@@ -269,6 +288,7 @@ impl<'m> BodyGen<'_, 'm> {
                 self.check(value.may_fault());
                 line!(self, "wl_stripe *s_;\nuint64_t h_;\nuint32_t i_ = wl_table_seek({at}, kb_, kn_, x->core->now, &s_, &h_);");
                 self.write_entry(&at, &codec, "s_", place.0);
+                self.changed(*table, "h_");
                 line!(self, "}}");
                 self.check(true);
             }
@@ -277,7 +297,9 @@ impl<'m> BodyGen<'_, 'm> {
                 let at = self.table_at(*table);
                 self.key(t, key);
                 let set = dst.map(|d| format!("{} = ", self.name(d))).unwrap_or_default();
-                line!(self, "{set}wl_table_remove({at}, kb_, kn_, x->core->now); }}");
+                line!(self, "{set}wl_table_remove({at}, kb_, kn_, x->core->now);");
+                self.changed(*table, &format!("wl_table_hash({at}, kb_, kn_)"));
+                line!(self, "}}");
             }
             TableStmt::Update { table, key, entry, body, place } => self.update(*table, key, *entry, body, *place),
             TableStmt::Next { table, cursor, key, value, more, .. } => {
@@ -353,6 +375,7 @@ impl<'m> BodyGen<'_, 'm> {
         let c = self.g.cty(entry_ty);
         line!(self, "{c} val_ = {name};");
         self.write_entry(&at, &codec, &stripe, place.0);
+        self.changed(table, "h_");
         line!(self, "}}");
         self.check(true);
     }

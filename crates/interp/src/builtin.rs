@@ -37,6 +37,11 @@ pub fn crc32c(b: &[u8]) -> u32 {
     !b.iter().fold(!0, |c, x| (0..8).fold(c ^ u32::from(*x), |c, _| bit(c)))
 }
 
+/// The hash by which waits for an entry are told of its changes.
+pub fn key_hash(key: &[u8]) -> u64 {
+    siphash([0, 0], key)
+}
+
 /// SipHash-2-4 (Aumasson and Bernstein, INDOCRYPT 2012).
 pub fn siphash(key: [u64; 2], b: &[u8]) -> u64 {
     let start = [0x736f_6d65_7073_6575, 0x646f_7261_6e64_6f6d, 0x6c79_6765_6e65_7261, 0x7465_6462_7974_6573];

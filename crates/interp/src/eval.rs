@@ -119,6 +119,10 @@ impl Env<'_> {
                 Some(Value::Msg(r)) => Value::Bool(act.has_msg(*r)),
                 _ => return internal("no message local"),
             },
+            ExprKind::Held(l) => match self.locals.get(l.index()) {
+                Some(Value::Msg(r)) => Value::Option(act.message(*r)?.body.as_ref().map(|b| Box::new(Value::bytes(b)))),
+                _ => return internal("no message local"),
+            },
             ExprKind::PartStatus(n) => Value::Int(act.part_status(self.int(n)?)? as u128),
             ExprKind::FrameLen(_) => Value::Int(act.with_frame(|f| f.bytes.len() as u128)?),
             ExprKind::FrameInstance(_) => Value::Int(act.with_frame(|f| u128::from(f.instance))?),

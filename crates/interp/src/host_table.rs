@@ -20,6 +20,8 @@ macro_rules! host_table {
             shut: Some(shut),
             deliver: Some(deliver),
             dismiss: Some(dismiss),
+            wait: Some(wait),
+            changed: None,
         }
     };
 }

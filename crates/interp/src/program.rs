@@ -300,6 +300,7 @@ unsafe extern "C" fn init_shared(this: *mut c_void, shared: *mut c_void, _params
                         t.capacity
                     },
                     idle: t.idle,
+                    from_write: t.from_write,
                     evict_lru: t.evict_lru,
                     blocks: packed_keys::entry_blocks(m, t),
                 });
@@ -681,7 +682,7 @@ unsafe fn passed_on(
     }
     // SAFETY: as above.
     unsafe { store(g, unit, &v, p) };
-    let req = wl_msg { view: p, base: bytes.as_ptr(), head: v.parser.head, status: WL_S_OK };
+    let req = wl_msg { view: p, base: bytes.as_ptr(), head: v.parser.head, ..wl_msg::default() };
     let mut task = wl_task { core, conn, req, ..wl_task::default() };
     // SAFETY: by contract.
     let act = unsafe { activation(inner, core, &mut task) };

@@ -185,15 +185,25 @@ pub enum StmtKind {
     Log(Vec<Expr>),
     /// Adds to the message being built (only inside an [`Outgoing`] or [`Edit`]).
     Emit(Emit),
-    /// Parses constant or computed bytes as a whole message (tests): `ok` (bool) says whether,
-    /// `dst` is the message.
+    /// Suspends the next `Await` until another handler has set or removed the entry of this key, or
+    /// `within` (ns, u64) is over. It may also end earlier.
+    Wait {
+        table: TableId,
+        key: Expr,
+        within: Expr,
+    },
+    /// Parses constant or computed bytes as a whole message: `ok` (bool) says whether, `dst` is the
+    /// message. `kept`: a message that was rendered before, whose first bytes these are under the
+    /// parameters given; all of it is passed on, and its streamed bytes can be read.
     Parse {
         unit: UnitId,
+        kept: Option<Vec<Expr>>,
         bytes: Expr,
         dst: LocalId,
         ok: LocalId,
     },
-    /// Renders a built message to bytes in the core's scratch (tests, `bytes_of`).
+    /// Renders a message to bytes in the core's scratch. One that is passed on is there as a whole
+    /// ([`ExprKind::Held`]), or has no streams.
     Render {
         msg: Outgoing,
         dst: LocalId,
@@ -501,6 +511,9 @@ pub enum ExprKind {
     Acc,
     /// Whether a message local that may be absent is there.
     HasMsg(LocalId),
+    /// The streamed bytes of a message local as one, an option of bytes; none: they are not all
+    /// there, and pass.
+    Held(LocalId),
     /// The fault kind (u16) that took the place of part n, or 0.
     PartStatus(Expr),
     /// Number of parts, u32.

@@ -355,6 +355,16 @@ pub struct PortOptions {
     /// kernel.
     #[serde(default)]
     pub offload: bool,
+    /// Streamed bytes of a message up to so many are held, so that the program reads them as one.
+    #[serde(default)]
+    pub hold_body: u32,
+    /// Bytes that the messages which are held may take together, on each core.
+    #[serde(default = "held_limit")]
+    pub hold_memory: u32,
+}
+
+fn held_limit() -> u32 {
+    64 << 20
 }
 
 fn queue_limit() -> u32 {
@@ -424,6 +434,8 @@ impl Default for PortOptions {
             probe: true,
             end_mark: 0,
             offload: false,
+            hold_body: 0,
+            hold_memory: held_limit(),
             max_answer: answer_limit(),
             max_queued: queue_limit(),
             accept_timeout: S,

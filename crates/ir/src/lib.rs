@@ -289,6 +289,8 @@ pub struct Table {
     pub capacity: u64,
     /// ns; 0 = never
     pub idle: u64,
+    /// `idle` counts from the last write, not from the last use.
+    pub from_write: bool,
     /// false: a full table rejects (fault `full`)
     pub evict_lru: bool,
     /// Bytes for the variable-size parts of keys and values; 0 = worst case reserved inline.
@@ -313,6 +315,7 @@ impl Table {
             value,
             capacity: 0,
             idle: 0,
+            from_write: false,
             evict_lru: false,
             memory: 0,
             cache: 0,

@@ -7,6 +7,7 @@ use crate::*;
 pub fn is_core_table(m: &Module, t: &Table) -> bool {
     t.local
         && t.kind == TableKind::Exact
+        && !t.from_write
         && t.capacity < 1 << 30
         && packed(m, t.key).is_some_and(|n| (1..=KEY_MAX).contains(&n))
         && !layout::has_bytes(m, t.value)

@@ -4,7 +4,7 @@
 use crate::desc::{Failover, PortOptions, Reuse};
 
 /// Their full names, in the order of docs/operations.md.
-pub const NAMES: [&str; 23] = [
+pub const NAMES: [&str; 25] = [
     "connect_timeout",
     "answer_timeout",
     "stream_timeout",
@@ -28,7 +28,12 @@ pub const NAMES: [&str; 23] = [
     "max_answer",
     "max_queued",
     "offload",
+    "hold_body",
+    "hold_memory",
 ];
+
+/// The most streamed bytes of a message that are held.
+pub const HOLD_MAX: u32 = 16 << 20;
 
 /// The name that sets two others.
 pub const BOTH: &str = "call_timeout";
@@ -100,6 +105,8 @@ pub fn slot<'o>(o: &'o mut PortOptions, name: &str) -> Option<Slot<'o>> {
         "max_answer" => Slot::Count(&mut o.max_answer, 1..=65_507),
         "max_queued" => Slot::Count(&mut o.max_queued, 1024..=u32::MAX),
         "offload" => Slot::Switch(&mut o.offload),
+        "hold_body" => Slot::Count(&mut o.hold_body, 0..=HOLD_MAX),
+        "hold_memory" => Slot::Count(&mut o.hold_memory, ALL),
         _ => return None,
     })
 }

@@ -25,7 +25,7 @@ macro_rules! direct {
             use ExprKind::*;
             match & $($m)? *e.kind {
                 Int(_) | Bool(_) | Bytes(_) | Local(_) | Param(_) | State(_) | Session(_) | Counter(_) | UnitParam(..) | Acc
-                | HasMsg(_) | Parts | None | PortLen(_) | FrameLen(_) | FrameInstance(_) | FrameTime(_) | FrameMark(_) | PacketState(..) | Payload(..) | ChecksumOk(..) | ConnPeer | ConnLocal | ConnId | ConnHandle | ConnFlow | Now | Draining => {}
+                | HasMsg(_) | Held(_) | Parts | None | PortLen(_) | FrameLen(_) | FrameInstance(_) | FrameTime(_) | FrameMark(_) | PacketState(..) | Payload(..) | ChecksumOk(..) | ConnPeer | ConnLocal | ConnId | ConnHandle | ConnFlow | Now | Draining => {}
                 Read(p) | Count(p) | Raw(p) | Case(p, _) => $path(p, f),
                 PartStatus(a) | Unary(_, a) | Cast(a) | InRanges(a, _) | Some(a) | IsSome(a) | Unwrap(a) | Get(a, _) | ListLen(a)
                 | PortUp(_, a) | PortLoad(_, a) | Ketama(_, a) | Modula(_, a) | Maglev(_, a) | Random(a) | GroupCount(a) | GroupBytes(a) => f(a),
@@ -72,7 +72,11 @@ macro_rules! direct {
                     crate::Emit::Items { bytes, count, .. } => { f(bytes); f(count) }
                     crate::Emit::InOrder { count, .. } => f(count),
                 },
-                Parse { bytes, .. } => f(bytes),
+                Wait { key, within, .. } => { f(key); f(within) }
+                Parse { kept, bytes, .. } => {
+                    if let Option::Some(args) = kept { for e in args { f(e) } }
+                    f(bytes)
+                }
                 TableNext { .. } | CloseUpstream(_) => {}
                 SendFrame { index, .. } | Queue { index, .. } => f(index),
                 Output { mark, state, .. } => {
@@ -308,6 +312,7 @@ pub fn locals_read(e: &Expr, f: &mut dyn FnMut(LocalId)) {
     expr(e, &mut |e| match &*e.kind {
         ExprKind::Local(l)
         | ExprKind::HasMsg(l)
+        | ExprKind::Held(l)
         | ExprKind::UnitParam(Root::Local(l), _)
         | ExprKind::FrameLen(l)
         | ExprKind::FrameInstance(l)
@@ -405,6 +410,7 @@ fn stmt_locals_mut(s: &mut StmtKind, f: &mut dyn FnMut(&mut LocalId)) {
         | Require { .. }
         | Fault { .. }
         | TablePut { .. }
+        | Wait { .. }
         | Close
         | Outcome(_)
         | Log(_)
@@ -433,6 +439,7 @@ fn expr_locals_mut(e: &mut Expr, f: &mut dyn FnMut(&mut LocalId)) {
     match &mut *e.kind {
         Local(l)
         | HasMsg(l)
+        | Held(l)
         | UnitParam(Root::Local(l), _)
         | FrameLen(l)
         | FrameInstance(l)

@@ -73,6 +73,7 @@ fn word(s: &StmtKind) -> &'static str {
         Dismiss(_) => "dismiss",
         Log(_) => "log",
         Emit(_) => "emit",
+        Wait { .. } => "wait",
         Parse { .. } => "parse",
         Render { .. } => "render",
         Reread { .. } => "reread",
@@ -92,7 +93,7 @@ fn word(s: &StmtKind) -> &'static str {
 }
 
 /// As many as `word` tells apart.
-const STATEMENTS: usize = 49;
+const STATEMENTS: usize = 50;
 
 #[test]
 fn every_statement_has_a_row_and_an_example() {

@@ -449,7 +449,8 @@ impl<'a> Compiler<'a> {
 
     /// Each option stands once. Of options that exclude each other one stands.
     pub fn options_once<'n>(&mut self, names: impl Iterator<Item = &'n ast::Ident>) {
-        const ONE_OF: [[&str; 3]; 2] = [["evict", "reject", "lru"], ["lossless", "lossy", "lossy"]];
+        const ONE_OF: [[&str; 3]; 3] =
+            [["evict", "reject", "lru"], ["lossless", "lossy", "lossy"], ["idle", "expire", "expire"]];
         let slot = |n: &'n str| ONE_OF.iter().find(|set| set.contains(&n)).map_or(n, |set| set[0]);
         let mut seen: HashMap<&str, &ast::Ident> = HashMap::new();
         for n in names {
@@ -469,6 +470,7 @@ impl<'a> Compiler<'a> {
                 self.error("E0203", f.span, format!("`{}` is defined twice", f.name));
                 continue;
             }
+            let t = self.kept(t);
             if !t.is_plain() {
                 let shown = self.show(&t);
                 self.error("E0301", f.span, format!("a record cannot hold {shown}"));

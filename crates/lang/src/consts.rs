@@ -327,7 +327,10 @@ impl Compiler<'_> {
             Item::Alias(t) => t,
             Item::Enum(e) => Ty::Enum(e),
             Item::Record(r) => Ty::Record(r),
-            Item::Unit(u) => Ty::Msg(u),
+            Item::Unit(u) => match args {
+                [n] => return self.kept_ty(module, u, n, span),
+                _ => Ty::Msg(u),
+            },
             Item::Const(_)
             | Item::Charset(_)
             | Item::Fault
@@ -350,6 +353,18 @@ impl Compiler<'_> {
             self.error("E0301", span, "this type takes no arguments in `<…>`");
         }
         Ok(found)
+    }
+
+    /// `http.Response<16KiB>`: a message that is kept.
+    fn kept_ty(&mut self, module: ModId, u: ir::UnitId, n: &TypeArg, span: Span) -> R<Ty> {
+        let TypeArg::Const(n) = n else {
+            return Err(self.error("E0301", span, "a message that is kept has a size: `Unit<16KiB>`"));
+        };
+        let max = self.const_size(module, n)?;
+        if max > crate::body::kept_messages::LONGEST_MAX {
+            return Err(self.error("E0304", n.span, "a message that is kept has at most 16MiB"));
+        }
+        Ok(Ty::Kept(u, max))
     }
 
     fn builtin_ty(&mut self, module: ModId, span: Span, name: &str, args: &[TypeArg]) -> R<Option<Ty>> {

@@ -48,6 +48,8 @@ pub enum Ty {
     Enum(EnumId),
     /// A message or a nested unit.
     Msg(UnitId),
+    /// A message that is kept as its bytes, at most so many.
+    Kept(UnitId, u64),
     /// A list field of a unit: its items are reached by path.
     Items(Box<Elem>, u32),
     /// A switch field.
@@ -94,7 +96,7 @@ impl Ty {
             Ty::Error | Ty::Never | Ty::Unit | Ty::None => Some(&[]),
             Ty::Bool | Ty::Lit | Ty::Int { .. } | Ty::Enum(_) | Ty::Fault | Ty::Duration | Ty::Instant => Some(&[]),
             Ty::Ip | Ty::Ip4 | Ty::Ip6 | Ty::Endpoint | Ty::Mac | Ty::Prefix | Ty::Handle => Some(&[]),
-            Ty::Bytes(_) | Ty::Record(_) => Some(&[]),
+            Ty::Bytes(_) | Ty::Record(_) | Ty::Kept(..) => Some(&[]),
             Ty::Msg(_) | Ty::Items(..) | Ty::Switch(..) | Ty::Stream | Ty::Replies(_) => None,
             Ty::Port(_) | Ty::Table(_) | Ty::Conn => None,
         }
@@ -119,7 +121,7 @@ impl Ty {
             Ty::Ip6 => Some(128),
             Ty::Fault => Some(16),
             Ty::Error | Ty::Never | Ty::Unit | Ty::None | Ty::Bool | Ty::Lit | Ty::Enum(_) => None,
-            Ty::Ip | Ty::Endpoint | Ty::Prefix | Ty::Handle | Ty::Bytes(_) => None,
+            Ty::Ip | Ty::Endpoint | Ty::Prefix | Ty::Handle | Ty::Bytes(_) | Ty::Kept(..) => None,
             Ty::Option(_) | Ty::List(..) | Ty::Tuple(_) | Ty::Record(_) => None,
             Ty::Msg(_) | Ty::Items(..) | Ty::Switch(..) | Ty::Stream | Ty::Replies(_) => None,
             Ty::Port(_) | Ty::Table(_) | Ty::Conn => None,
@@ -178,6 +180,7 @@ pub fn show(ty: &Ty, m: &ir::Module) -> String {
         Ty::Record(r) => m.records.get(r.index()).map_or("record".into(), |r| r.name.clone()),
         Ty::Enum(e) => m.enums.get(e.index()).map_or("enum".into(), |e| e.name.clone()),
         Ty::Msg(u) => m.units.get(u.index()).map_or("unit".into(), |u| u.name.clone()),
+        Ty::Kept(u, n) => format!("{}<{}>", show(&Ty::Msg(*u), m), size(*n)),
         Ty::Items(e, n) => format!(
             "list<{}, {n}>",
             match &**e {
@@ -212,7 +215,7 @@ pub fn lower(ty: &Ty, m: &mut ir::Module) -> TyId {
             let t = m.intern(ir::Ty::UInt(128));
             ir::Ty::Tuple(vec![t, t])
         }
-        Ty::Bytes(n) => ir::Ty::Bytes(*n),
+        Ty::Bytes(n) | Ty::Kept(_, n) => ir::Ty::Bytes(*n),
         Ty::Option(t) => {
             let t = lower(t, m);
             ir::Ty::Option(t)

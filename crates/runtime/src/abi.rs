@@ -7,7 +7,7 @@
 use std::ffi::c_void;
 use std::os::raw::c_int;
 
-pub const WL_ABI: u32 = 16;
+pub const WL_ABI: u32 = 17;
 
 // Results of parse() and tail().
 pub const WL_MORE: c_int = 0;
@@ -188,11 +188,22 @@ pub struct wl_msg {
     pub base: *const u8,
     pub head: u32,
     pub status: u32,
+    pub body: wl_bytes,
+    pub whole: u32,
+    pub _pad: u32,
 }
 
 impl Default for wl_msg {
     fn default() -> Self {
-        wl_msg { view: std::ptr::null_mut(), base: std::ptr::null(), head: 0, status: 0 }
+        wl_msg {
+            view: std::ptr::null_mut(),
+            base: std::ptr::null(),
+            head: 0,
+            status: 0,
+            body: wl_bytes::EMPTY,
+            whole: 0,
+            _pad: 0,
+        }
     }
 }
 
@@ -333,6 +344,8 @@ pub struct wl_host {
     pub shut: Option<unsafe extern "C" fn(*mut wl_task, u32)>,
     pub deliver: Option<unsafe extern "C" fn(*mut wl_task, *const u64, u32, wl_bytes, u32, u32)>,
     pub dismiss: Option<unsafe extern "C" fn(*mut wl_task, *const u64, u32)>,
+    pub wait: Option<unsafe extern "C" fn(*mut wl_task, u32, u64, u64, u32)>,
+    pub changed: Option<unsafe extern "C" fn(*mut wl_core, u32, u64)>,
 }
 
 #[repr(C)]

@@ -226,6 +226,9 @@ fn set_option(o: &mut PortOptions, option: &str, text: &str) -> Result<(), Strin
         _ if *range.end() == u32::MAX => Err(format!("between {} and 4G", range.start())),
         _ => Err(format!("between {} and {}", range.start(), range.end())),
     };
+    if option == "hold_body" {
+        return Err("`hold_body` is a part of the program".into());
+    }
     match port_options::slot(o, option) {
         Some(Slot::Time(t, least)) => *t = time(least)?,
         Some(Slot::Times(all)) => {

@@ -48,6 +48,10 @@ pub enum HandlerAct {
     Shut {
         upstream: u32,
     },
+    Wait {
+        table: u32,
+        timeout: u64,
+    },
     Close,
     Log {
         level: u32,
@@ -82,6 +86,8 @@ struct HeldMessage {
     view: ComparedView,
     bytes: Vec<u8>,
     status: u32,
+    /// Its streamed bytes are held: taken to be all behind its head.
+    streams: bool,
 }
 
 impl HeldMessage {
@@ -90,13 +96,19 @@ impl HeldMessage {
             return wl_msg { status: self.status, ..wl_msg::default() };
         }
         let head = parser(&self.view).head;
-        wl_msg { view: self.view.as_mut_ptr().cast(), base: self.bytes.as_ptr(), head, status: WL_S_OK }
+        let whole = if self.streams { self.bytes.len() as u32 } else { 0 };
+        let body = if self.streams { wl_bytes::of(self.tail()) } else { wl_bytes::EMPTY };
+        let (view, base) = (self.view.as_mut_ptr().cast(), self.bytes.as_ptr());
+        wl_msg { view, base, head, status: WL_S_OK, body, whole, _pad: 0 }
     }
 
     fn tail(&self) -> &[u8] {
         self.bytes.get(parser(&self.view).head as usize..).unwrap_or_default()
     }
 }
+
+/// The port of a wait for an entry.
+const WAIT: u32 = u32::MAX;
 
 struct Issued {
     port: u32,
@@ -338,7 +350,10 @@ impl<'a> Mock<'a> {
     }
 
     fn answer(&mut self, call: &Issued, answers: &[MockAnswer], given: &mut usize) -> HeldMessage {
-        let lost = |status| HeldMessage { view: ComparedView::new(8), bytes: Vec::new(), status };
+        let lost = |status| HeldMessage { view: ComparedView::new(8), bytes: Vec::new(), status, streams: false };
+        if call.port == WAIT {
+            return lost(WL_S_OK);
+        }
         let answer = if answers.is_empty() { None } else { answers.get(*given % answers.len()) };
         *given += 1;
         let protocol = self.m.ports[call.port as usize].protocols[0];
@@ -378,7 +393,8 @@ impl<'a> Mock<'a> {
             }
             _ => return None,
         };
-        Some(HeldMessage { view: v, bytes: bytes[..whole].to_vec(), status: WL_S_OK })
+        let streams = self.m.units[unit as usize].streams;
+        Some(HeldMessage { view: v, bytes: bytes[..whole].to_vec(), status: WL_S_OK, streams })
     }
 }
 
@@ -495,6 +511,15 @@ unsafe extern "C" fn open(t: *mut wl_task, upstream: u32, index: u32) -> u32 {
 unsafe extern "C" fn shut(t: *mut wl_task, upstream: u32) {
     // SAFETY: as for call.
     unsafe { notes((*t).core).acts.push(HandlerAct::Shut { upstream }) }
+}
+
+unsafe extern "C" fn wait(t: *mut wl_task, table: u32, _: u64, timeout: u64, flags: u32) {
+    // SAFETY: as for call.
+    unsafe {
+        let n = notes((*t).core);
+        n.acts.push(HandlerAct::Wait { table, timeout });
+        n.issued.push(Issued { port: WAIT, ctx: 0, flags });
+    }
 }
 
 /// The handles of an argument.

@@ -419,6 +419,14 @@ impl Activation<'_> {
         }
     }
 
+    /// Tells handlers that wait for an entry.
+    pub fn changed(&self, t: TableId, key: &[u8]) {
+        // SAFETY: the host's functions take the core that they gave us.
+        if let Some(f) = unsafe { (*self.core().host).changed } {
+            unsafe { f(self.core, t.0, crate::builtin::key_hash(key)) }
+        }
+    }
+
     pub(super) fn is_ring(&self, t: TableId) -> bool {
         self.module().tables[t.index()].kind == TableKind::Ring
     }

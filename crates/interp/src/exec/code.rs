@@ -47,6 +47,12 @@ pub enum Op {
         hold: bool,
         hold_req: bool,
     },
+    Wait {
+        table: TableId,
+        key: Expr,
+        within: Expr,
+        hold_req: bool,
+    },
     Await {
         hold: bool,
         hold_req: bool,

@@ -99,6 +99,7 @@ pub fn effect(env: &Env, s: &StmtKind, locals: &mut [Value]) -> Res<()> {
             let mut t = a.table(*table)?;
             let result = a.put(*table, &mut t, &key, value, *place);
             a.done(*table, t);
+            a.changed(*table, &key);
             result?;
         }
         StmtKind::TableRemove { table, key, dst } => {
@@ -106,6 +107,7 @@ pub fn effect(env: &Env, s: &StmtKind, locals: &mut [Value]) -> Res<()> {
             let mut t = a.table(*table)?;
             let was = t.remove(&key, a.now());
             a.done(*table, t);
+            a.changed(*table, &key);
             if let Some(dst) = dst {
                 locals[dst.index()] = Value::Bool(was);
             }
@@ -225,9 +227,12 @@ pub fn effect(env: &Env, s: &StmtKind, locals: &mut [Value]) -> Res<()> {
                 unsafe { f(a.core, 1, wl_bytes::of(&text)) }
             }
         }
-        StmtKind::Parse { unit, bytes, dst, ok } => {
+        StmtKind::Parse { unit, kept, bytes, dst, ok } => {
             let bytes = here.bytes(bytes)?;
-            let parsed = a.parse_own(*unit, &bytes);
+            let parsed = match kept {
+                Some(args) => a.parse_kept(*unit, &here.all(args)?, &bytes),
+                None => a.parse_own(*unit, &bytes),
+            };
             locals[ok.index()] = Value::Bool(parsed.is_some());
             locals[dst.index()] = Value::Msg(parsed.unwrap_or(MsgRef::Absent));
         }
@@ -260,7 +265,11 @@ pub fn outward(env: &Env, op: &Op, locals: &mut Vec<Value>) -> Res<()> {
         Op::Reply { msg, close } => {
             let nothing = matches!(msg, Out::Nothing);
             let ready = outgoing::build(env, a, msg, locals)?;
-            a.reply(ready, *close, nothing)
+            let ends = match msg {
+                Out::Pass { msg, .. } => Env { locals, ..*env }.message(*msg)?.ends,
+                Out::Built { .. } | Out::Nothing => false,
+            };
+            a.reply(ready, *close || ends, nothing)
         }
         Op::Send { port, index, msg } => {
             let index = Env { locals, ..*env }.int(index)? as u32;
@@ -314,9 +323,23 @@ pub fn outward(env: &Env, op: &Op, locals: &mut Vec<Value>) -> Res<()> {
             }
             Ok(())
         }
+        Op::Wait { table, key, within, hold_req } => {
+            let here = Env { locals, ..*env };
+            let (key, ns) = (here.key(key)?, here.int(within)? as u64);
+            let flags = if *hold_req { WL_C_HOLD_REQ } else { 0 };
+            // SAFETY: as for reply.
+            if let Some(f) = unsafe { (*a.core().host).wait } {
+                unsafe { f(a.task, table.0, crate::builtin::key_hash(&key), ns, flags) };
+            }
+            Ok(())
+        }
         Op::Render { msg, dst } => {
             let ready = outgoing::build(env, a, msg, locals)?;
-            locals[dst.index()] = Value::bytes(ready.bytes.as_slice());
+            let mut bytes = ready.bytes.as_slice().to_vec();
+            if let Out::Pass { msg, .. } = msg {
+                bytes.extend_from_slice(&Env { locals, ..*env }.message(*msg)?.rest);
+            }
+            locals[dst.index()] = Value::bytes(&bytes);
             Ok(())
         }
         Op::Reread { msg, dst, ok } => {
@@ -345,6 +368,7 @@ pub fn outward(env: &Env, op: &Op, locals: &mut Vec<Value>) -> Res<()> {
             let value = super::sketches::merged(kind, old, locals[entry.index()].clone());
             let result = a.put(*table, &mut t, &key, value, *place);
             a.done(*table, t);
+            a.changed(*table, &key);
             result
         }
         _ => internal("an operation the interpreter does not know"),

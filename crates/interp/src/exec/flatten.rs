@@ -86,6 +86,10 @@ impl Flattener<'_> {
                     hold_req: false,
                 });
             }
+            StmtKind::Wait { table, key, within } => {
+                let (key, within) = (key.clone(), within.clone());
+                self.emit(Op::Wait { table: *table, key, within, hold_req: false });
+            }
             StmtKind::Await { hold, hold_req, .. } => {
                 self.emit(Op::Await { hold: *hold, hold_req: *hold_req });
             }
@@ -259,10 +263,11 @@ fn hold_calls(ops: &mut [Op]) {
         })
         .collect();
     for (i, op) in ops.iter_mut().enumerate() {
-        if let Op::Call { hold, hold_req, .. } = op {
-            if let Some((_, h, r)) = marks.iter().find(|m| m.0 > i).or(marks.first()) {
-                (*hold, *hold_req) = (*h, *r);
-            }
+        let Some((_, h, r)) = marks.iter().find(|m| m.0 > i).or(marks.first()) else { continue };
+        match op {
+            Op::Call { hold, hold_req, .. } => (*hold, *hold_req) = (*h, *r),
+            Op::Wait { hold_req, .. } => *hold_req = *r,
+            _ => {}
         }
     }
 }

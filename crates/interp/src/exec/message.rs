@@ -14,6 +14,11 @@ pub struct Message {
     pub tail: u32,
     /// Where the runtime keeps these bytes.
     pub base: *const u8,
+    /// Its other bytes that lie behind these, and its streamed bytes as one, if all of it is there.
+    pub rest: Vec<u8>,
+    pub body: Option<Vec<u8>>,
+    /// Only the end of the connection ends it.
+    pub ends: bool,
 }
 
 /// The head of an outgoing message and where its tail comes from.

@@ -8,7 +8,7 @@ use crate::grammar::parse::Parser;
 use crate::grammar::tree::Node;
 use crate::grammar::view::{Extra, FIXED, PC_DONE};
 use crate::stop::{internal, Res, Stop};
-use crate::value::MsgRef;
+use crate::value::{MsgRef, Value};
 use std::rc::Rc;
 use wireloom_ir::*;
 use wireloom_runtime::abi::*;
@@ -61,7 +61,13 @@ impl Activation<'_> {
         bytes.extend_from_slice(ahead.bytes());
         let node = self.grammar.read(unit, &bytes, parser.ctx, ahead.eof(), whole).or_else(internal)?;
         bytes.truncate(n);
-        Ok(Message { unit, node, bytes, tail: if whole { WL_TAIL_NONE } else { tail }, base: raw.base })
+        // SAFETY: the runtime says where the whole of a message lies, and its streamed bytes.
+        let (all, body) = unsafe {
+            (slice(raw.base, raw.whole as usize), (!raw.body.p.is_null()).then(|| raw.body.as_slice().to_vec()))
+        };
+        let rest = all.get(n..).unwrap_or_default().to_vec();
+        let tail = if whole { WL_TAIL_NONE } else { tail };
+        Ok(Message { unit, node, bytes, tail, base: raw.base, rest, body, ends: false })
     }
 
     /// Parses bytes as a whole message of the program's own.
@@ -72,7 +78,19 @@ impl Activation<'_> {
         if node.end != bytes.len() {
             return None;
         }
-        Some(self.keep_own(unit, node, bytes))
+        Some(self.keep_own(unit, node, bytes, None, false))
+    }
+
+    /// Reads a message that the program has kept: the first one in these bytes.
+    pub(super) fn parse_kept(&self, unit: UnitId, args: &[Value], bytes: &[u8]) -> Option<MsgRef> {
+        let response = self.module().protocols.iter().any(|p| p.response == Some(unit));
+        let ctx = pack(&self.module().unit(unit).params, args) | if response { WL_CTX_RESPONSE } else { 0 };
+        let kept = self.grammar.kept(unit, bytes, ctx)?;
+        let bytes = &bytes[..kept.whole];
+        let def = self.module().unit(unit);
+        let mut p = Parser::new(self.module(), bytes, true);
+        let node = p.unit(unit, def, 0, self.grammar.args(unit, ctx), def.body.len()).ok()?;
+        Some(self.keep_own(unit, node, bytes, Some(kept.body), kept.ends))
     }
 
     /// How many bytes the item of a unit has that they begin with.
@@ -109,12 +127,14 @@ impl Activation<'_> {
         let tail = of.bytes.len() - of.node.end;
         let ctx = pack(&self.module().unit(of.unit).params, &of.node.args);
         let node = self.grammar.read(of.unit, bytes, ctx, true, of.tail == WL_TAIL_NONE).ok()?;
-        (node.end + tail == bytes.len()).then(|| self.keep_own(of.unit, node, bytes))
+        (node.end + tail == bytes.len()).then(|| self.keep_own(of.unit, node, bytes, None, false))
     }
 
-    fn keep_own(&self, unit: UnitId, node: Node, bytes: &[u8]) -> MsgRef {
+    fn keep_own(&self, unit: UnitId, node: Node, bytes: &[u8], body: Option<Vec<u8>>, ends: bool) -> MsgRef {
         let mut own = self.own.borrow_mut();
-        own.push(Rc::new(Message { unit, node, tail: WL_TAIL_NONE, base: std::ptr::null(), bytes: bytes.to_vec() }));
+        let (tail, base) = (WL_TAIL_NONE, std::ptr::null());
+        let bytes = bytes.to_vec();
+        own.push(Rc::new(Message { unit, node, tail, base, bytes, rest: Vec::new(), body, ends }));
         MsgRef::Own(own.len() as u32 - 1)
     }
 }

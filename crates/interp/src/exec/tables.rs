@@ -95,7 +95,7 @@ struct Entry {
     value: Value,
     /// Its blocks.
     blocks: u64,
-    /// When it was last written or read.
+    /// When it was last written or, unless its time counts from then, read.
     touched: u64,
     /// Position in the order of use.
     turn: u64,
@@ -105,6 +105,8 @@ pub struct Limits {
     pub capacity: u64,
     /// ns; 0 = never
     pub idle: u64,
+    /// `idle` counts from the last write.
+    pub from_write: bool,
     pub evict_lru: bool,
     /// Of a table with `memory`.
     pub blocks: Option<EntryBlocks>,
@@ -150,16 +152,18 @@ impl Table {
     /// Drops up to `most` entries whose time is over, the longest unused first. Every operation
     /// drops a few.
     fn expire(&mut self, now: u64, most: usize) -> bool {
-        for done in 0..most {
-            let Some(key) = self.order.values().next() else { return done > 0 };
-            if !self.entries.get(key).is_some_and(|e| self.is_over(e, now)) {
-                return done > 0;
-            }
-            let key = key.clone();
-            self.take(&key);
+        let over = |key: &&Vec<u8>| self.entries.get(*key).is_some_and(|e| self.is_over(e, now));
+        let oldest = self.order.values().take(most);
+        // In the order of use an expired entry may lie behind others.
+        let keys: Vec<Vec<u8>> = match self.limits.from_write {
+            true => oldest.filter(over).cloned().collect(),
+            false => oldest.take_while(over).cloned().collect(),
+        };
+        for key in &keys {
+            self.take(key);
             self.stats.expired += 1;
         }
-        true
+        !keys.is_empty()
     }
 
     /// Makes sure that an entry whose time is over is not found.
@@ -206,7 +210,7 @@ impl Table {
         self.turn += 1;
         let e = self.entries.get_mut(key)?;
         self.order.remove(&e.turn);
-        (e.turn, e.touched) = (self.turn, now);
+        (e.turn, e.touched) = (self.turn, if self.limits.from_write { e.touched } else { now });
         self.order.insert(self.turn, key.to_vec());
         Some(e.value.clone())
     }

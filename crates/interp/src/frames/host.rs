@@ -391,6 +391,7 @@ unsafe extern "C" fn shut(_: *mut wl_task, _: u32) {}
 unsafe extern "C" fn deliver(_: *mut wl_task, _: *const u64, _: u32, _: wl_bytes, _: u32, _: u32) {}
 
 unsafe extern "C" fn dismiss(_: *mut wl_task, _: *const u64, _: u32) {}
+unsafe extern "C" fn wait(_: *mut wl_task, _: u32, _: u64, _: u64, _: u32) {}
 
 /// Nothing waits for answers here.
 unsafe extern "C" fn keep(_: *mut wl_task, _: wl_bytes) -> i32 {

@@ -5,6 +5,7 @@
 //! by calls × head size. The tail is a flat program ([`tail`], [`machine`]) whose state lies in the
 //! view. A handler that reads a message parses it once more from its base.
 
+mod kept;
 pub mod machine;
 pub mod parse;
 pub mod scan;

@@ -273,7 +273,7 @@ fn calls_at_once(block: &Block) -> u64 {
 fn calls_after(block: &Block, open: u64, most: &mut u64) -> u64 {
     block.iter().fold(open, |open, s| {
         let open = match &s.kind {
-            StmtKind::Call { .. } => open.saturating_add(1),
+            StmtKind::Call { .. } | StmtKind::Wait { .. } => open.saturating_add(1),
             StmtKind::Await { .. } => 0,
             StmtKind::For { max, body, .. } | StmtKind::Loop { max, body } => {
                 let mut within = 0;

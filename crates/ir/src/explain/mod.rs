@@ -542,7 +542,9 @@ fn state(m: &Module, out: &mut String) {
     for (n, t) in m.tables.iter().enumerate() {
         let whose = if packets { plan.tables.get(n).map_or("", |p| p.1.as_str()) } else { "shared by the cores" };
         let full = if t.evict_lru { "evicts the least recently used" } else { "rejects" };
-        let idle = if t.idle > 0 { format!(", entries expire after {}", duration(t.idle)) } else { String::new() };
+        let since = if t.from_write { " since they were written" } else { "" };
+        let idle =
+            if t.idle > 0 { format!(", entries expire after {}{since}", duration(t.idle)) } else { String::new() };
         let cache = match (t.cache, local_table_bytes(m, t).is_some()) {
             (0, _) => String::new(),
             (_, true) => format!("; a cache of {} entries in front, while it answers most lookups", count(t.front())),

@@ -98,6 +98,7 @@ fn row(s: &StmtKind) -> Row {
         | OpenUpstream { .. }
         | CloseUpstream(_)
         | Emit(_)
+        | Wait { .. }
         | Parse { .. }
         | Render { .. }
         | Reread { .. }
@@ -150,8 +151,8 @@ pub fn cpu_only(e: &ExprKind) -> Option<&'static str> {
         Raw(_) => "the bytes of a header",
         Random(_) => "`random`",
         Count(_) | Find { .. } | CountOf { .. } | AnyToken { .. } | MakeList(_) | ListLen(_) | ListGet(..) => "a list",
-        Session(_) | UnitParam(..) | Acc | HasMsg(_) | PartStatus(_) | Parts | ConnPeer | ConnLocal | ConnId
-        | ConnHandle | ConnFlow => "a message",
+        Session(_) | UnitParam(..) | Acc | HasMsg(_) | Held(_) | PartStatus(_) | Parts | ConnPeer | ConnLocal
+        | ConnId | ConnHandle | ConnFlow => "a message",
         PortUp(..) | PortLoad(..) | Ketama(..) | Modula(..) | Maglev(..) | GroupCount(_) | GroupBytes(_) => {
             "an instance of a port"
         }

@@ -98,6 +98,7 @@ impl KnownConditions<'_> {
             | StmtKind::CloseUpstream(_)
             | StmtKind::Log(_)
             | StmtKind::Emit(_)
+            | StmtKind::Wait { .. }
             | StmtKind::Parse { .. }
             | StmtKind::Render { .. }
             | StmtKind::Reread { .. }
@@ -317,6 +318,7 @@ fn lasts_itself(e: &ExprKind) -> bool {
         | ExprKind::Local(_)
         | ExprKind::Param(_)
         | ExprKind::HasMsg(_)
+        | ExprKind::Held(_)
         | ExprKind::Unary(..)
         | ExprKind::Binary(..)
         | ExprKind::Cast(_)
@@ -442,6 +444,7 @@ fn changed(s: &StmtKind, f: &mut dyn FnMut(LocalId)) {
         | StmtKind::Dismiss(_)
         | StmtKind::Log(_)
         | StmtKind::Emit(_)
+        | StmtKind::Wait { .. }
         | StmtKind::Parse { .. }
         | StmtKind::SendFrame { .. }
         | StmtKind::Output { .. }

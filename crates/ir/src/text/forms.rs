@@ -300,7 +300,8 @@ forms! {
     "outcome" Outcome(value) = [" " value];
     "log" Log(values) = [" " values];
     "emit" Emit(emit) = [" " emit];
-    "parse" Parse { unit, bytes, dst, ok } = [" " unit " " bytes " -> " dst " ok " ok];
+    "wait" Wait { table, key, within } = [" " table " [" key "] within " within];
+    "parse" Parse { unit, kept, bytes, dst, ok } = [" " unit [" kept " kept] " " bytes " -> " dst " ok " ok];
 }
 
 forms! {
@@ -337,6 +338,7 @@ forms! {
     "case" Case(path, n) = ["(" path ", " n ")"];
     "acc" Acc = [];
     "has_msg" HasMsg(msg) = ["(" msg ")"];
+    "held" Held(msg) = ["(" msg ")"];
     "part_status" PartStatus(part) = ["(" part ")"];
     "parts" Parts = [];
     "cast" Cast(value) = ["(" value ")"];

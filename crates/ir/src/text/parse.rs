@@ -195,6 +195,7 @@ impl Parser {
         let capacity = self.num()?;
         self.word("idle")?;
         let idle = self.num()?;
+        let from_write = self.eat_word("from_write");
         let evict_lru = if self.eat_word("evict_lru") {
             true
         } else {
@@ -213,6 +214,7 @@ impl Parser {
             value,
             capacity,
             idle,
+            from_write,
             evict_lru,
             memory,
             cache,

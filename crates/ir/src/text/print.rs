@@ -287,8 +287,9 @@ impl Printer<'_> {
             let local = if t.local { " local" } else { "" };
             let cache = if t.cache == 0 { String::new() } else { format!(" cache {}", t.cache) };
             let copied = if t.copied { " copied" } else { "" };
+            let from_write = if t.from_write { " from_write" } else { "" };
             self.line(&format!(
-                "table {}: {kind}{local} {} -> {} capacity {} idle {} {} memory {}{cache}{copied}{}",
+                "table {}: {kind}{local} {} -> {} capacity {} idle {}{from_write} {} memory {}{cache}{copied}{}",
                 string(&t.name),
                 self.ty(t.key),
                 self.ty(t.value),

@@ -477,7 +477,18 @@ impl<'a> Flow<'a, '_, '_> {
                 self.parts(here, parts, state);
             }
             StmtKind::Frame { frame, act } => self.frame_act(here, *frame, act, state),
-            StmtKind::Parse { unit, bytes, dst, ok } => {
+            StmtKind::Wait { table, key, within } => {
+                let exact = self.c.m.tables.get(table.index()).filter(|t| t.kind == TableKind::Exact);
+                self.c.need(exact.is_some_and(|t| self.c.same(t.key, key.ty)), path, "waits for no entry of a table");
+                self.c.need(self.c.is_uint(within.ty), path, "a time to wait that is no number");
+                state.calls = true;
+            }
+            StmtKind::Parse { unit, kept, bytes, dst, ok } => {
+                let params = self.c.m.units.get(unit.index()).map_or(&[][..], |u| &u.params);
+                let fit = kept.as_ref().is_none_or(|args| {
+                    args.len() == params.len() && args.iter().zip(params).all(|(a, p)| self.c.same(a.ty, p.ty))
+                });
+                self.c.need(fit, path, "the parameters of a parse are not those of its unit");
                 self.c.need(self.c.is_bytes(bytes.ty), path, "the operand of a parse is not bytes");
                 self.sets(path, *dst, &Ty::Msg(*unit), state);
                 self.sets(path, *ok, &Ty::Bool, state);
@@ -589,13 +600,13 @@ impl<'a> Flow<'a, '_, '_> {
     #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn where_allowed(&mut self, path: &str, s: &StmtKind) {
         let sends = walk::outgoing(s).is_some() && !matches!(s, StmtKind::Render { .. } | StmtKind::Reread { .. });
-        let suspends = matches!(s, StmtKind::Call { .. } | StmtKind::Await { .. } | StmtKind::BindPart { .. });
+        let waits = matches!(s, StmtKind::Call { .. } | StmtKind::Wait { .. } | StmtKind::Await { .. });
+        let suspends = waits || matches!(s, StmtKind::BindPart { .. });
         if self.inside != Inside::Handler {
             // Binding a part only names it; a message is often built from several.
-            let suspends = matches!(s, StmtKind::Call { .. } | StmtKind::Await { .. });
             self.c.need(
                 walk::outgoing(s).is_none()
-                    && !suspends
+                    && !waits
                     && !matches!(s, StmtKind::Return(_) | StmtKind::TableUpdate { .. }),
                 path,
                 "a table update or a message being built may not do this",

@@ -148,6 +148,11 @@ impl Checker<'_> {
                 ok(matches!(self.ty(self.local_ty(*l, at)?), Ty::Msg(_)), "has_msg of a local that is no message")?;
                 self.boolean(ty)
             }
+            K::Held(l) => {
+                let message = matches!(self.ty(self.local_ty(*l, at)?), Ty::Msg(_));
+                let bytes = matches!(ty, Ty::Option(t) if self.is_bytes(*t));
+                ok(message && bytes, "held of a local that is no message, or not as an option of bytes")
+            }
             K::FrameLen(l) | K::FrameInstance(l) | K::FrameMark(l) => {
                 self.frame_of(*l, at)?;
                 self.bits(ty, 32)

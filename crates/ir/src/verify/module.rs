@@ -525,7 +525,9 @@ impl Checker<'_> {
             let mut astray = false;
             walk::stmts(&m.handlers[h.index()].body.block, &mut |s| match s.kind {
                 StmtKind::Send { port, .. } => astray |= port != g.to,
-                StmtKind::Call { .. } | StmtKind::Await { .. } | StmtKind::Reply { .. } => astray = true,
+                StmtKind::Call { .. } | StmtKind::Wait { .. } | StmtKind::Await { .. } | StmtKind::Reply { .. } => {
+                    astray = true
+                }
                 _ => {}
             });
             self.need(!astray, &path, "its nodes reach another port than its output");

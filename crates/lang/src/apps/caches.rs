@@ -137,6 +137,7 @@ impl Compiler<'_> {
             value: self.lower_ty(entry),
             capacity: 0,
             idle: 0,
+            from_write: false,
             evict_lru: true,
             memory: 0,
             cache: 0,

@@ -187,7 +187,7 @@ impl Lower<'_, '_> {
     fn popped(&mut self, q: &Rc<MessageQueue>, oldest: ir::Expr, span: Span) -> R<Val> {
         let bytes = build::unwrap(self.cx.lower_ty(&Ty::Bytes(q.longest)), oldest);
         let (m, ok) = (self.new_local("m", &Ty::Msg(q.unit)), self.new_local("", &Ty::Bool));
-        self.push(span, StmtKind::Parse { unit: q.unit, bytes, dst: m, ok });
+        self.push(span, StmtKind::Parse { unit: q.unit, kept: None, bytes, dst: m, ok });
         let (whole, v) = (self.local_expr(ok), Val::path(Ty::Msg(q.unit), build::msg(m)));
         let lost = StmtKind::Count(q.discarded, build::u64(1));
         let then = |s: &mut Self| s.handled_before_calls(q, m, v, span);

@@ -345,6 +345,16 @@ impl Compiler<'_> {
     }
 
     pub fn storable(&mut self, ty: &Ty, span: Span) -> R<()> {
+        if ty.is_plain() && !self.has_kept(ty) {
+            return Ok(());
+        }
+        self.storable_in_table(ty, span)?;
+        let d = Diagnostic::error("E0309", span, format!("{} has a message in it", self.show(ty)));
+        Err(self.report(d.label("not here").hint("messages are kept as values of tables, or in records there")))
+    }
+
+    /// Values of tables may have messages in them.
+    fn storable_in_table(&mut self, ty: &Ty, span: Span) -> R<()> {
         if ty.is_plain() {
             return Ok(());
         }
@@ -400,9 +410,9 @@ impl Compiler<'_> {
     /// A table's declaration, in an app or outside.
     pub fn table(&mut self, module: ModId, t: &ast::Table) -> R<ir::TableId> {
         let (key, value) = (self.ty(module, &t.key), self.ty(module, &t.value));
-        let (key, value) = (key?, value?);
+        let (key, value) = (key?, self.kept(value?));
         self.storable(&key, t.key.span)?;
-        self.storable(&value, t.value.span)?;
+        self.storable_in_table(&value, t.value.span)?;
         let (k, v) = (self.lower_ty(&key), self.lower_ty(&value));
         if ir::layout::bytes_in(&self.m, k) > 64 << 10 {
             return Err(self.report(
@@ -419,7 +429,9 @@ impl Compiler<'_> {
         self.options_once(t.options.iter().map(|(n, _)| n));
         for (name, e) in &t.options {
             let _ = self.table_option(module, &mut table, name, e.as_ref());
-            if kind != ir::TableKind::Exact && matches!(name.name.as_str(), "idle" | "evict" | "lru" | "memory") {
+            if kind != ir::TableKind::Exact
+                && matches!(name.name.as_str(), "idle" | "expire" | "evict" | "lru" | "memory")
+            {
                 let text = format!("`{}` is for exact tables", name.name);
                 self.report(Diagnostic::error("E0641", name.span, text).label("it would have no effect here"));
             }
@@ -467,7 +479,7 @@ impl Compiler<'_> {
     }
 
     pub fn table_option(&mut self, module: ModId, t: &mut ir::Table, name: &Ident, e: Option<&ast::Expr>) -> R<()> {
-        let known = ["capacity", "idle", "evict", "reject", "memory", "cache", "lru"];
+        let known = ["capacity", "idle", "expire", "evict", "reject", "memory", "cache", "lru"];
         match (name.name.as_str(), e) {
             ("capacity", Some(e)) => {
                 let n = self.number_in_app(module, e)?;
@@ -477,11 +489,12 @@ impl Compiler<'_> {
                 t.capacity = n;
                 Ok(())
             }
-            ("idle", Some(e)) => {
+            (word @ ("idle" | "expire"), Some(e)) => {
                 t.idle = self.const_duration(module, e)?;
+                t.from_write = word == "expire";
                 if t.idle < ir::LEAST_IDLE {
                     let least = ir::explain::duration(ir::LEAST_IDLE);
-                    let text = format!("the idle time of a table is at least {least}");
+                    let text = format!("the time after which entries of a table end is at least {least}");
                     return Err(self.error("E0304", e.span, text));
                 }
                 Ok(())
@@ -525,7 +538,7 @@ impl Compiler<'_> {
                     name.span,
                     format!("a table has no option `{}` of this form", name.name),
                 )
-                .note("options: `capacity N`, `idle D`, `evict lru`, `reject`, `memory B`, `cache N`");
+                .note("options: `capacity N`, `idle D`, `expire D`, `evict lru`, `reject`, `memory B`, `cache N`");
                 Err(self.report(crate::names::with_hint(d, hint)))
             }
         }

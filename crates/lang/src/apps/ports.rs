@@ -141,6 +141,10 @@ impl Compiler<'_> {
                 self.report(Diagnostic::error("E0641", n.span, text).label("it would have no effect here"));
                 continue;
             }
+            if n.name == "hold_body" {
+                let _ = self.hold_body(module, &mut options, (n, e), &protocols, (listen, udp));
+                continue;
+            }
             let _ = self.port_option(module, &mut options, n, e);
         }
         if let Some(e) = &p.count {
@@ -283,6 +287,52 @@ impl Compiler<'_> {
                 return Err(self.report(crate::names::with_hint(d, hint)));
             }
         }
+        Ok(())
+    }
+
+    /// `hold_body 64KiB else pass`
+    fn hold_body(
+        &mut self,
+        module: ModId,
+        o: &mut PortOptions,
+        (name, e): (&Ident, &Expr),
+        protocols: &[ir::ProtocolId],
+        (listen, udp): (bool, bool),
+    ) -> R<()> {
+        let ExprKind::Else(n, other) = &*e.kind else {
+            let d = Diagnostic::error("E0642", e.span, "`hold_body` does not say the fate of a longer body")
+                .label("not said");
+            return Err(self.report(d.hint("write `hold_body 64KiB else pass`: it streams")));
+        };
+        if other.as_name().is_none_or(|w| w.name != "pass") {
+            let d = Diagnostic::error("E0642", other.span, "a longer body streams: `else pass`");
+            return Err(self.report(d.hint("a handler may refuse it: `let body = req.data else { … }`")));
+        }
+        let units: Vec<ir::UnitId> = protocols
+            .iter()
+            .filter_map(|p| {
+                let p = &self.m.protocols[p.index()];
+                if listen {
+                    Some(p.request)
+                } else {
+                    p.response
+                }
+            })
+            .collect();
+        let session = protocols.iter().any(|p| self.is_session(*p));
+        let why = if udp || session {
+            Some("`hold_body` is for requests and answers over TCP")
+        } else if !units.iter().any(|u| self.has_streams(*u)) {
+            Some("these messages have no streams: their fields can be read")
+        } else if units.iter().any(|u| self.has_endless_lists(*u)) {
+            Some("`hold_body` is not for messages with a list that ends with the connection")
+        } else {
+            None
+        };
+        if let Some(why) = why {
+            return Err(self.report(Diagnostic::error("E0641", name.span, why).label("it would have no effect here")));
+        }
+        o.hold_body = self.option_count(module, n, 1..=port_options::HOLD_MAX)?;
         Ok(())
     }
 

@@ -206,6 +206,7 @@ impl Compiler<'_> {
             | Ty::Tuple(_)
             | Ty::Record(_)
             | Ty::Msg(_)
+            | Ty::Kept(..)
             | Ty::Items(..)
             | Ty::Switch(..)
             | Ty::Stream
@@ -743,6 +744,9 @@ impl Lower<'_, '_> {
         }
         if kind == TableKind::HyperLogLog {
             return self.estimate_method(table, name, args, span);
+        }
+        if name.name == "wait" {
+            return self.wait_for_entry(table, name, args, span);
         }
         if kind == TableKind::Exact && matches!(name.name.as_str(), "next" | "forget") {
             return self.walk_method(table, name, args, span);

@@ -317,7 +317,10 @@ impl Lower<'_, '_> {
         // A sketch has a value for every key.
         let sketch = matches!(self.cx.m.tables[t.index()].kind, ir::TableKind::Bloom | ir::TableKind::CountMin);
         let v = Val::pure(ty, self.local_expr(dst));
-        Ok(if sketch { self.inner(v) } else { v })
+        if sketch {
+            return Ok(self.inner(v));
+        }
+        self.recalled(v, span)
     }
 
     fn assign_table(&mut self, t: ir::TableId, key: &Expr, op: Option<BinOp>, value: &Expr, span: Span) -> R<Val> {

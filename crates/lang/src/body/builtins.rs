@@ -537,7 +537,7 @@ impl Lower<'_, '_> {
         let bytes = self.bytes_arg(&a.value)?;
         let dst = self.new_local("", &Ty::Msg(u));
         let ok = self.new_local("", &Ty::Bool);
-        self.push(span, ir::StmtKind::Parse { unit: u, bytes, dst, ok });
+        self.push(span, ir::StmtKind::Parse { unit: u, kept: None, bytes, dst, ok });
         let there = self.local_expr(ok);
         Ok(Val::maybe(there, Val::path(Ty::Msg(u), build::msg(dst))))
     }

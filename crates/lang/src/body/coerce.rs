@@ -80,6 +80,10 @@ impl Lower<'_, '_> {
             (Ty::Msg(u), Ty::Record(r)) if self.cx.record_units.get(u).is_some_and(|(s, _)| s == r) => {
                 self.record_of(&v, *u, t, span)
             }
+            (Ty::Msg(_), Ty::Kept(u, n)) => self.keep_message(&v, *u, *n, span),
+            (Ty::Kept(a, n), Ty::Kept(b, m)) if a == b && n <= m => {
+                v.kind.into_pure().map(|e| build::cast(t, e)).ok_or(Reported)
+            }
             (Ty::Bytes(a), Ty::Bytes(b)) => self.bytes(v.kind, *a, *b, t, span),
             (Ty::Tuple(a), Ty::Tuple(b)) if a.len() == b.len() => self.tuple(v.kind, a.clone(), b.clone(), t, span),
             (Ty::List(a, n), Ty::List(b, m))
@@ -266,7 +270,7 @@ impl Lower<'_, '_> {
         let t = self.cx.lower_ty(ty);
         let kind = match ty {
             Ty::Bool => ExprKind::Bool(false),
-            Ty::Bytes(_) => ExprKind::Bytes(vec![]),
+            Ty::Bytes(_) | Ty::Kept(..) => ExprKind::Bytes(vec![]),
             Ty::Option(_) | Ty::None => ExprKind::None,
             Ty::List(..) => ExprKind::MakeList(vec![]),
             Ty::Tuple(ts) => ExprKind::Make(ts.iter().map(|t| self.zero(t)).collect()),

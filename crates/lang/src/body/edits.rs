@@ -226,13 +226,18 @@ impl Lower<'_, '_> {
         for body in blocks {
             self.in_clause(info.module, response, msg, o.unit, |s| s.forward(body, None, &mut target))?;
         }
-        let EditedMessage { known, mut edits, .. } = target;
-        let mut values = self.settle(o.unit, msg, &known, &mut edits);
+        self.finished(target, span)
+    }
+
+    /// A message with its edits, whose unit still holds.
+    pub(super) fn finished(&mut self, target: EditedMessage, span: Span) -> R<ir::Outgoing> {
+        let EditedMessage { unit, msg, known, mut edits } = target;
+        let mut values = self.settle(unit, msg, &known, &mut edits);
         for (name, v) in &known {
-            let (Some(m), Vk::Pure(v)) = (self.cx.units[o.unit.index()].member(name), &v.kind) else { continue };
+            let (Some(m), Vk::Pure(v)) = (self.cx.units[unit.index()].member(name), &v.kind) else { continue };
             values.push((m.field, v.clone()));
         }
-        self.still_owed(Changed { unit: o.unit, msg, values, edits: &edits, span, again: None })?;
+        self.still_owed(Changed { unit, msg, values, edits: &edits, span, again: None })?;
         Ok(ir::Outgoing::Pass { msg, edits })
     }
 

@@ -427,6 +427,9 @@ impl Lower<'_, '_> {
                 if let Some(v) = self.packet_member(&p.clone(), *u, name) {
                     return v;
                 }
+                if let Some(v) = self.held_member(p, *u, name) {
+                    return Ok(v);
+                }
                 let Some(m) = self.cx.units[u.index()].member(&name.name).cloned() else {
                     return Err(self.cx.unknown_field(*u, name));
                 };
@@ -454,7 +457,7 @@ impl Lower<'_, '_> {
                 match fields.iter().position(|(n, _)| *n == name.name) {
                     Some(i) => {
                         let x = self.get(e, i as u32, &fields[i].1);
-                        Ok(Val::pure(fields[i].1.clone(), x))
+                        self.recalled(Val::pure(fields[i].1.clone(), x), span)
                     }
                     None => {
                         let shown = self.show(&v.ty);

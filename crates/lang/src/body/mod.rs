@@ -20,6 +20,7 @@ pub mod fixed_results;
 pub mod frame_sends;
 pub mod functions;
 mod handles;
+pub mod kept_messages;
 pub mod lists;
 pub mod loops;
 pub mod message;
@@ -199,6 +200,8 @@ pub struct Lower<'c, 'a> {
     pub signal_forms: Vec<ir::desc::Form>,
     pub signal_defaults: Vec<Option<ir::desc::ParamValue>>,
     pub signal_masked: bool,
+    /// Messages whose streamed bytes can be read, and how many they are at most.
+    pub bodies: HashMap<LocalId, u64>,
     /// The key that a walk over a table has given last.
     pub walked: HashMap<ir::TableId, LocalId>,
     /// Signals show enums by name, not by number.
@@ -271,6 +274,7 @@ impl<'c, 'a> Lower<'c, 'a> {
             signal_forms: vec![],
             signal_defaults: vec![],
             signal_masked: false,
+            bodies: HashMap::new(),
             walked: HashMap::new(),
             variants_by_name: false,
             frames: false,
@@ -601,7 +605,7 @@ pub fn is_cheap(e: &ir::Expr) -> bool {
     use ir::ExprKind::*;
     match &*e.kind {
         Int(_) | Bool(_) | Bytes(_) | Local(_) | Param(_) | None | UnitParam(..) | Read(_) | Case(..) | PortLen(_)
-        | HasMsg(_) | Acc => true,
+        | HasMsg(_) | Held(_) | Acc => true,
         Cast(e) | Get(e, _) | Unwrap(e) | IsSome(e) | Some(e) => is_cheap(e),
         _ => false,
     }

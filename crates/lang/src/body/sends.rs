@@ -410,6 +410,7 @@ impl Lower<'_, '_> {
         self.push(e.span, StmtKind::Await { hold: false, hold_req: false, live: vec![] });
         self.epoch += 1;
         let dst = self.new_local("", &Ty::Msg(unit));
+        self.note_body(dst, p);
         Ok((dst, unit, ir::Expr::new(T_U16, K::PartStatus(build::u32(0)))))
     }
 

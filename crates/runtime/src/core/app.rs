@@ -1,5 +1,6 @@
 //! An app: a program with its description and settings, and each core's data of it.
 
+use super::entry_waits::EntryChanges;
 use super::failure_log::FailureLog;
 use super::pipelining_policy::PipeliningPolicy;
 use super::slab::Id;
@@ -34,6 +35,8 @@ pub struct App {
     pub class_numbers: Vec<Vec<u8>>,
     /// Words about answers that failed.
     pub told: FailureLog,
+    /// Counts changes of table entries for which handlers wait.
+    pub(super) entry_changes: EntryChanges,
 }
 
 pub struct SharedMemory(std::cell::UnsafeCell<Box<[u64]>>);
@@ -105,6 +108,7 @@ impl App {
             classes,
             class_numbers,
             told: Default::default(),
+            entry_changes: EntryChanges::default(),
         }))
     }
 
@@ -354,6 +358,8 @@ pub struct Port {
     pub first: Box<[u8; 256]>,
     pub options: PortOptions,
     pub open: u32,
+    /// Bytes of messages that are held until their bodies are complete.
+    pub held: usize,
     /// Of these, how many are about to be turned away.
     pub turned_away: u32,
     /// Connections from other cores that came when all places were taken.
@@ -690,6 +696,7 @@ fn port(app: &App, i: usize) -> Port {
         probe: if set.options.probe { of(&|port| HandlerOn::Probe { port }) } else { Vec::new() },
         closed: of(&|port| HandlerOn::Closed { port }),
         open: 0,
+        held: 0,
         turned_away: 0,
         surplus: 0,
         backends: addrs.iter().map(|a| backend(*a, &set.options)).collect(),

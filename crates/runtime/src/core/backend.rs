@@ -209,13 +209,13 @@ impl Core {
                 Some(IdField { offset, width }) => self.with_client_id(rest, m.have, offset, &client_id[..width]),
                 None => rest.p,
             };
-            let msg = wl_msg { view: m.view, base, head: m.head as u32, status: WL_S_OK };
+            let msg = m.seen(base);
             if hold && !m.whole {
                 // It has streams and cannot be held; half of it must not pass for the whole.
                 self.complete_part(task, part, WL_F_OVERLOAD, None);
             } else {
                 self.count_joined(at, self.conns[id].proto, task, &msg);
-                self.complete_part(task, part, WL_S_OK, Some((msg, m.have as u32, hold)));
+                self.complete_part(task, part, WL_S_OK, Some((msg, m.length(), hold)));
             }
         }
         let Some(c) = self.conns.get_mut(id) else { return };
@@ -299,7 +299,7 @@ impl Core {
         if !alone || s.answered || self.conns[conn].first != slot || self.response_of(conn) != self.response_of(id) {
             return;
         }
-        let msg = wl_msg { view: m.view, base: rest.p, head: m.head as u32, status: WL_S_OK };
+        let msg = m.seen(rest.p);
         let Some(head) = self.interim_head(conn, &msg) else { return };
         self.append_reply(slot, head);
         if self.slots.alive(slot) {

@@ -245,7 +245,7 @@ impl Core {
             return;
         }
         let slot = self.push_slot(id);
-        self.note(slot, Some(wl_msg { view: m.view, base: rest.p, head: m.head as u32, status: WL_S_OK }));
+        self.note(slot, Some(m.seen(rest.p)));
         let c = &mut self.conns[id];
         c.answered = c.answered.saturating_add(1);
         c.ignored = 0;
@@ -277,9 +277,9 @@ impl Core {
             }
             let t = &mut self.tasks[task];
             t.req_flags = flags;
-            t.req_have = m.have as u32;
+            t.req_have = m.length();
             t.req_more = !m.whole;
-            t.c.req = wl_msg { view: m.view, base: rest.p, head: m.head as u32, status: WL_S_OK };
+            t.c.req = m.seen(rest.p);
             self.run(task);
         }
         if m.whole && self.conns.alive(id) {

@@ -160,7 +160,7 @@ impl Core {
             (c.owner, c.count) = (task, 1);
             let t = &mut self.tasks[task];
             (t.src, t.req_flags, t.req_have, t.req_more) = (id, flags, m.have as u32, !m.whole);
-            t.c.req = wl_msg { view: m.view, base: rest.p, head: m.head as u32, status: WL_S_OK };
+            t.c.req = m.seen(rest.p);
             self.run(task);
         }
         if m.whole && self.conns.alive(id) {

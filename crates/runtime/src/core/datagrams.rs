@@ -285,7 +285,7 @@ impl Core {
         self.free_call(call);
         if let Some(t) = self.tasks.get_mut(task) {
             (t.rep_src, t.rep_more) = (id, false);
-            let msg = wl_msg { view: m.view, base, head: m.head as u32, status: WL_S_OK };
+            let msg = m.seen(base);
             self.count_joined(at, self.conns[id].proto, task, &msg);
             self.complete_part(task, part, WL_S_OK, Some((msg, m.have as u32, hold)));
         }

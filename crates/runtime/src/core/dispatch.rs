@@ -32,6 +32,15 @@ pub(super) struct CallRequest<'a> {
 impl Core {
     pub(super) fn host_call(&mut self, id: Id, request: CallRequest) {
         let how = request.how;
+        let part = self.new_part(id, how.flags);
+        self.tasks[id].ctx = how.ctx;
+        if let Err(kind) = self.dispatch(id, part, request) {
+            self.complete_part(id, part, kind, None);
+        }
+    }
+
+    /// A part of a task that is waited for.
+    pub(super) fn new_part(&mut self, id: Id, flags: u32) -> u32 {
         let t = &mut self.tasks[id];
         if t.fresh {
             t.fresh = false;
@@ -44,11 +53,8 @@ impl Core {
         t.have.push(0);
         t.calls.push(Id::NIL);
         t.waiting += 1;
-        t.hold_req |= how.flags & WL_C_HOLD_REQ != 0;
-        t.ctx = how.ctx;
-        if let Err(kind) = self.dispatch(id, part, request) {
-            self.complete_part(id, part, kind, None);
-        }
+        t.hold_req |= flags & WL_C_HOLD_REQ != 0;
+        part
     }
 
     /// Resolves the target of a call. If the backend is down, the call goes to another one

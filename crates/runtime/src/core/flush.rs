@@ -372,6 +372,10 @@ impl Core {
             c.out.clear(&mut self.pool);
         }
         c.input.release(&mut self.pool);
+        if c.held.is_some() {
+            self.let_go(id);
+        }
+        let c = &mut self.conns[id];
         let (view, session, client) = (c.view.take(), c.session.take(), c.client);
         c.token = crate::engine::Token(u64::MAX);
         self.free_entry(id);

@@ -26,6 +26,8 @@ pub(super) fn table() -> wl_host {
         shut: Some(shut),
         deliver: Some(deliver),
         dismiss: Some(dismiss),
+        wait: Some(wait),
+        changed: Some(changed),
     }
 }
 
@@ -153,6 +155,20 @@ unsafe fn of_handles<'a>(p: *const u64, n: u32) -> &'a [u64] {
     }
     // SAFETY: by contract.
     unsafe { std::slice::from_raw_parts(p, n as usize) }
+}
+
+unsafe extern "C" fn wait(task: *mut wl_task, table: u32, hash: u64, timeout_ns: u64, flags: u32) {
+    // SAFETY: as above.
+    let (core, id) = unsafe { of(task) };
+    core.host_wait(id, (table, hash), timeout_ns, flags);
+}
+
+unsafe extern "C" fn changed(core: *mut wl_core, table: u32, hash: u64) {
+    // SAFETY: as for `grow`.
+    let this = unsafe { &*(*core).rt.cast::<Core>() };
+    if let Some(a) = this.apps.iter().find(|a| std::ptr::eq(&*a.wl, core)) {
+        a.app.entry_changes.note(table, hash);
+    }
 }
 
 unsafe extern "C" fn log_line(core: *mut wl_core, level: u32, text: wl_bytes) {

@@ -1,5 +1,6 @@
 //! From bytes to messages: parsing in the engine's buffer, and keeping incomplete messages.
 
+use super::body_pieces::HeadFound;
 use super::slab::Id;
 use super::types::{flag, Mode, Side, Sink};
 use super::{Core, Raw, INPUT_HIGH, SLICE_MESSAGES};
@@ -15,6 +16,27 @@ pub(super) struct FoundMessage {
     /// Head and the part of the tail that is there.
     pub have: usize,
     pub whole: bool,
+    /// Its streamed bytes, if they are held.
+    pub body: Option<Raw>,
+    /// The message as it is passed on, if not all of it is.
+    pub passed: Option<Raw>,
+}
+
+impl FoundMessage {
+    /// Its bytes as the program has them.
+    pub fn length(&self) -> u32 {
+        self.passed.map_or(self.have, |p| p.n) as u32
+    }
+
+    /// As the program sees it, at its first byte.
+    pub fn seen(&self, base: *const u8) -> wl_msg {
+        let base = self.passed.map_or(base, |p| p.p);
+        let (body, whole) = match self.body {
+            Some(b) => (wl_bytes { p: b.p, n: b.n as u32, _pad: 0 }, self.length()),
+            None => (wl_bytes::EMPTY, 0),
+        };
+        wl_msg { view: self.view, base, head: self.head as u32, status: WL_S_OK, body, whole, _pad: 0 }
+    }
 }
 
 /// The kept bytes of a connection while they are worked through. A large message that must stay
@@ -270,7 +292,15 @@ impl Core {
                         return Parsed::Bad { kind: WL_F_MALFORMED, place: crate::stats::NO_PLACE };
                     }
                     if verdict == Verdict::Whole {
-                        return Parsed::Message(FoundMessage { view, head, have: head, whole: true });
+                        let body = self.body_limit(id, unit).map(|_| rest.from(head).none());
+                        return Parsed::Message(FoundMessage {
+                            view,
+                            head,
+                            have: head,
+                            whole: true,
+                            body,
+                            passed: None,
+                        });
                     }
                     tail_used = 0;
                 }
@@ -278,17 +308,22 @@ impl Core {
         }
         // SAFETY: as above.
         let head = unsafe { (*view).head } as usize;
+        // SAFETY: as above.
+        let in_step = unsafe { (*view).flags } & WL_M_IN_STEP != 0;
+        if let Some(limit) = self.body_limit(id, unit).filter(|_| !in_step) {
+            return self.parse_held(id, unit, HeadFound { view, saved, head, tail_used, eof }, rest, limit);
+        }
         let TailProgress { verdict, used, .. } = run_tail(unit, view, rest.from(head + tail_used), eof, true);
         let have = head + tail_used + used;
         match verdict {
             // A fault the grammar recovers from: its end has been reached, the next message
             // follows. SAFETY: as above.
             Verdict::Bad if have > 0 && unsafe { (*view).flags } & WL_M_IN_STEP != 0 => {
-                Parsed::Message(FoundMessage { view, head, have, whole: true })
+                Parsed::Message(FoundMessage { view, head, have, whole: true, body: None, passed: None })
             }
             Verdict::Bad => bad(view),
             Verdict::Whole if have == 0 => Parsed::Bad { kind: WL_F_MALFORMED, place: crate::stats::NO_PLACE },
-            Verdict::Whole => Parsed::Message(FoundMessage { view, head, have, whole: true }),
+            Verdict::Whole => Parsed::Message(FoundMessage { view, head, have, whole: true, body: None, passed: None }),
             _ => {
                 let view = self.save_view(id, saved);
                 // SAFETY: as above.
@@ -324,7 +359,7 @@ impl Core {
                     let c = &mut self.conns[id];
                     c.clear(flag::HEAD_DONE);
                     c.tail_used = 0;
-                    return Parsed::Message(FoundMessage { view, head, have, whole: false });
+                    return Parsed::Message(FoundMessage { view, head, have, whole: false, body: None, passed: None });
                 }
                 let c = &mut self.conns[id];
                 c.set(flag::HEAD_DONE);
@@ -335,7 +370,7 @@ impl Core {
     }
 
     /// Moves the parser's state from the scratch to the connection; the message's clock starts.
-    fn save_view(&mut self, id: Id, saved: bool) -> *mut wl_parser {
+    pub(super) fn save_view(&mut self, id: Id, saved: bool) -> *mut wl_parser {
         if !saved {
             let now = self.now;
             let a = self.conns[id].app as usize;
@@ -356,6 +391,10 @@ impl Core {
         let c = &mut self.conns[id];
         c.clear(flag::HEAD_DONE);
         c.tail_used = 0;
+        if c.held.is_some() {
+            self.let_go(id);
+        }
+        let c = &mut self.conns[id];
         if c.view.is_some() {
             let (a, view) = (c.app as usize, c.view.take());
             self.apps[a].give_view(view);
@@ -398,7 +437,7 @@ impl Core {
     }
 }
 
-fn bad(view: *mut wl_parser) -> Parsed {
+pub(super) fn bad(view: *mut wl_parser) -> Parsed {
     // SAFETY: the view is live; the caller has just used it.
     let v = unsafe { *view };
     Parsed::Bad { kind: if v.fault == 0 { WL_F_MALFORMED } else { u32::from(v.fault) }, place: v.place }

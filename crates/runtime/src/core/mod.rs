@@ -26,6 +26,7 @@
 pub mod app;
 mod backend;
 mod barrier;
+mod body_pieces;
 mod client;
 mod connection_limit;
 pub mod connection_moves;
@@ -34,6 +35,7 @@ mod datagrams;
 mod dispatch;
 mod drain;
 mod ejection;
+mod entry_waits;
 mod failover;
 mod failure_log;
 pub mod fault;
@@ -43,6 +45,7 @@ mod greeting;
 mod handler_stack;
 mod handles;
 mod health;
+mod held_body;
 mod host;
 pub mod inbox;
 mod input;
@@ -122,6 +125,10 @@ impl Raw {
         // SAFETY: by contract.
         unsafe { std::slice::from_raw_parts(self.p, self.n) }
     }
+    /// None of them, at their beginning.
+    fn none(self) -> Raw {
+        Raw { n: 0, ..self }
+    }
     fn from(self, off: usize) -> Raw {
         debug_assert!(off <= self.n);
         // SAFETY: within the same memory.
@@ -183,6 +190,10 @@ pub struct Core {
     /// Whether the last batch had any.
     had_events: bool,
     fired: Vec<u64>,
+    /// Tasks that wait for entries of tables.
+    entry_waits: entry_waits::EntryWaits,
+    /// For bodies that are held.
+    bodies: held_body::Bodies,
     /// By side: clients have consecutive numbers, which programs use to take turns.
     next_conn_id: [u64; 2],
     /// The service ends; from this time on, idle connections are closed.
@@ -262,6 +273,8 @@ impl Core {
             events: Vec::new(),
             had_events: false,
             fired: Vec::new(),
+            entry_waits: entry_waits::EntryWaits::default(),
+            bodies: held_body::Bodies::default(),
             next_conn_id: [(index as u64) << 48 | 1, (index as u64) << 48 | 1 << 47],
             draining: false,
             drain_idle_at: u64::MAX,
@@ -368,6 +381,7 @@ impl Core {
         }
         self.run_queues();
         self.run_timers();
+        self.end_waits();
         self.close_idle();
         while let Some(at) = self.failures.pop() {
             self.backend_failed(at, ejection::Why::Refused);

@@ -55,6 +55,9 @@ impl Core {
 
     /// Moves a message that has come from a connection, and its view, to memory of its own.
     pub(super) fn store(&mut self, a: usize, to: &mut Stored, msg: wl_msg, have: u32, from: Id) -> Option<wl_msg> {
+        let body = msg.body;
+        let inside =
+            (body.p as usize).checked_sub(msg.base as usize).filter(|at| at + body.n as usize <= have as usize);
         match self.take_lent(msg.base, have) {
             Some(bytes) => {
                 to.bytes.release(&mut self.pool);
@@ -68,6 +71,13 @@ impl Core {
                 }
             }
         }
+        if !body.p.is_null() && inside.is_none() {
+            // Its streamed bytes lie in pieces, and were put together elsewhere.
+            // SAFETY: they are in place as the message is.
+            if !to.bytes.append(&mut self.pool, unsafe { body.as_slice() }) {
+                return None;
+            }
+        }
         let mut view = self.apps[a].take_view();
         let size = self.view_words(a, from).min(view.len());
         // SAFETY: views in scratch and in connections all have the app's largest size, and do not
@@ -75,7 +85,15 @@ impl Core {
         unsafe { std::ptr::copy_nonoverlapping(msg.view as *const u64, view.as_mut_ptr(), size) };
         let p = view.as_mut_ptr();
         to.view = Some(view);
-        Some(wl_msg { view: p.cast(), base: to.bytes.as_slice().as_ptr(), ..msg })
+        let bytes = to.bytes.as_slice();
+        let body = match body.p.is_null() {
+            true => body,
+            false => {
+                let at = inside.unwrap_or(have as usize);
+                wl_bytes::of(&bytes[at..at + body.n as usize])
+            }
+        };
+        Some(wl_msg { view: p.cast(), base: bytes.as_ptr(), body, ..msg })
     }
 
     /// The size of the views of a connection's messages: an app's largest may be many times as

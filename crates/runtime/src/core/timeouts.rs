@@ -16,6 +16,7 @@ const CONN: u64 = 0;
 const EVERY: u64 = 1 << 56;
 const PROBE: u64 = 2 << 56;
 const WAITERS: u64 = 3 << 56;
+const ENTRIES: u64 = 4 << 56;
 const KIND: u64 = 0xff << 56;
 
 /// Why a connection's time is up.
@@ -69,6 +70,11 @@ impl Core {
         self.wheel.insert(when, PROBE | pack(at));
     }
 
+    /// Sets the timer at which entries of tables are looked at.
+    pub(super) fn arm_entries(&mut self, when: u64) {
+        self.wheel.insert(when, ENTRIES);
+    }
+
     /// Sets the timer of a backend's waiting requests.
     pub(super) fn arm_waiters(&mut self, at: Target, when: u64) {
         let b = &mut self.apps[at.a].ports[at.p].backends[at.i];
@@ -87,6 +93,7 @@ impl Core {
                 EVERY => self.every_due((payload >> 32) as usize & 0xff_ffff, *payload as u32 as usize),
                 PROBE => self.probe(unpack(*payload)),
                 WAITERS => self.waiters_due(unpack(*payload)),
+                ENTRIES => self.look_at_entries(),
                 _ => self.conn_due(*payload),
             }
         }

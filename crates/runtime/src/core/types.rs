@@ -4,6 +4,7 @@
 //! handler. A *call* is a request on its way to a backend. They refer to each other by [`Id`],
 //! never by pointer, so any of them may end first.
 
+use super::body_pieces::HeldBody;
 use super::ejection::Down;
 use super::handler_stack::HandlerStack;
 use super::pipelining_policy::PipeliningPolicy;
@@ -169,6 +170,8 @@ pub struct Conn {
     pub reply_max: u32,
     /// The parser's state of a message under way.
     pub view: Option<Box<[u64]>>,
+    /// Its body, if that is held.
+    pub held: Option<Box<HeldBody>>,
     pub input: OwnedBuf,
     /// Whole mode: tail bytes already parsed.
     pub tail_used: u32,
@@ -259,6 +262,7 @@ impl Default for Conn {
             sink: Sink::Undecided,
             input: OwnedBuf::new(),
             view: None,
+            held: None,
             tail_used: 0,
             ignored: 0,
             owner: Id::NIL,

@@ -129,7 +129,7 @@ impl Nodes {
             // As in the merge: a fault that a grammar recovers from is one here, too.
             Verdict::Head | Verdict::Whole => return Err(fault(WL_F_MALFORMED, state.place)),
         }
-        self.handle(handler, wl_msg { view: parser, base, head: state.head, status: 0 })?;
+        self.handle(handler, wl_msg { view: parser, base, head: state.head, ..wl_msg::default() })?;
         w.pos += state.head;
         w.messages += 1;
         view.begin(self.ctx);
@@ -205,8 +205,13 @@ fn host() -> wl_host {
         shut: Some(shut),
         deliver: Some(deliver),
         dismiss: Some(dismiss),
+        wait: Some(wait),
+        changed: None,
     }
 }
+
+/// Nodes of a merge do not wait.
+unsafe extern "C" fn wait(_: *mut wl_task, _: u32, _: u64, _: u64, _: u32) {}
 
 /// # Safety
 /// Inside a call of the program, which `enter` has prepared.

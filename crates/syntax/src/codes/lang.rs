@@ -222,6 +222,10 @@ pub static CODES: &[Code] = &[
         "The value begins like another case, a flag, or a continuation of the field before it. The \
          receiver would take that.",
         "unit M { plus: flag \"+\"  text: bytes<9> until \"\\n\" }\ntest \"t\" { expect bytes_of(M { plus: false, text: \"+1\" }) == \"\" }\n"),
+    code("E0441", "a message that may stream past is kept",
+        "A message whose streamed bytes are not held flows through its handler. So it cannot be kept \
+         in a table. A port holds short ones with `hold_body`.",
+        "unit Ask { n: u8 }\nunit Data { size: u32  data: stream bytes [size] }\nprotocol p { stateless  sharing exclusive  request Ask  response Data }\napp a {\n    port c = listen tcp(80) as p\n    port s = connect tcp(127.0.0.1:81) as p\n    table t: u8 -> Data { capacity 9 }\n    on c(req) {\n        let r = call s(req)\n        t[req.n] = r\n        reply r\n    }\n}\n"),
     code("E0501", "a cyclic definition",
         "A function does not call itself. A constant, type or unit is not defined by itself. So \
          every program ends.",
@@ -474,7 +478,8 @@ pub static CODES: &[Code] = &[
         "The option belongs to another kind of table, port or limiter. It would have no effect here.",
         "table t: lpm ip4 -> u8 { capacity 5, idle 5s }\n"),
     code("E0642", "a wrong value of an option",
-        "Some options have a number, a time or a field behind them, others have nothing.",
+        "Some options have a number, a time or a field behind them, others have nothing. `hold_body N` \
+         is followed by `else pass`.",
         "unit H { order big  src: ip4 }\npacket P { h: H }\napp a {\n    port wire = memory(\"w\") as P\n    queue q { depth }\n    on wire(p) { p -> q }\n    on q(p) { drop p }\n}\n"),
     code("E0643", "a missing option",
         "A limiter and a meter have rates. A cache says what it keeps: `allocate_on_read`, \

@@ -139,6 +139,9 @@ impl Frame {
             bytes: self.bytes.clone(),
             tail: WL_TAIL_NONE,
             base: std::ptr::null(),
+            rest: Vec::new(),
+            body: None,
+            ends: false,
         })
     }
 

@@ -72,6 +72,8 @@ pub fn table() -> wl_host {
         shut: Some(shut),
         deliver: Some(deliver),
         dismiss: Some(dismiss),
+        wait: Some(wait),
+        changed: None,
     }
 }
 
@@ -79,6 +81,9 @@ pub fn table() -> wl_host {
 unsafe extern "C" fn call(_: *mut wl_task, _: u32, _: u32, _: wl_bytes, _: u32, _: *const wl_call) {}
 
 unsafe extern "C" fn close(_: *mut wl_task) {}
+
+/// As for `call`.
+unsafe extern "C" fn wait(_: *mut wl_task, _: u32, _: u64, _: u64, _: u32) {}
 
 unsafe extern "C" fn tell(_: *mut wl_task, _: u32, _: wl_bytes, _: u32) -> u32 {
     WL_F_LOST
