@@ -42,7 +42,7 @@ fn ring_wraps() {
 }
 
 fn table(capacity: u64, idle: u64, evict_lru: bool) -> Table {
-    Table::new(Limits { capacity, idle, evict_lru, blocks: None })
+    Table::new(Limits { capacity, idle, evict_lru, from_write: false, blocks: None })
 }
 
 #[test]
