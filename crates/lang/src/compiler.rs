@@ -87,6 +87,8 @@ pub struct Compiler<'a> {
     /// Depth and number of parts of each record, as of [`Compiler::measure`].
     pub record_sizes: Vec<(u32, u32)>,
     pub app: AppScope,
+    /// The handler at hand, of a conversation, parses bytes.
+    pub parses: bool,
     /// Constants of the app or element at hand are visible in constants.
     pub app_constants: bool,
     /// Ports back into the program.
@@ -153,6 +155,7 @@ impl<'a> Compiler<'a> {
             message_queues: Vec::new(),
             record_sizes: Vec::new(),
             app: Default::default(),
+            parses: false,
             app_constants: false,
             any_types: false,
             given: Vec::new(),

@@ -294,7 +294,7 @@ impl Compiler<'_> {
     }
 
     pub fn add_handler(&mut self, name: &str, on: ir::On, span: Span, body: ir::Body) -> ir::HandlerId {
-        self.parses_without_calls(on, span, &body);
+        self.parses_without_calls(span, &body);
         let span = self.span(span);
         self.m.handlers.push(ir::Handler {
             name: name.to_string(),
@@ -310,13 +310,10 @@ impl Compiler<'_> {
     }
 
     /// The memory of a message that a handler parses is that of the handler's next run, too.
-    fn parses_without_calls(&mut self, on: ir::On, span: Span, body: &ir::Body) {
-        let (mut parses, mut calls) = (false, false);
-        ir::walk::stmts(&body.block, &mut |s| {
-            parses |= matches!(s.kind, ir::StmtKind::Parse { kept: None, .. });
-            calls |= matches!(s.kind, ir::StmtKind::Await { .. })
-        });
-        if parses && calls && !on.is_test() {
+    fn parses_without_calls(&mut self, span: Span, body: &ir::Body) {
+        let (parses, mut calls) = (std::mem::take(&mut self.parses), false);
+        ir::walk::stmts(&body.block, &mut |s| calls |= matches!(s.kind, ir::StmtKind::Await { .. }));
+        if parses && calls {
             let d = Diagnostic::error("E0309", span, "a message that this handler parses does not outlive its calls");
             self.report(d.hint("give the bytes of the message fields of their own in the unit, or make no call here"));
         }

@@ -524,6 +524,7 @@ impl Lower<'_, '_> {
             return Err(self.err("E0309", span, "`parse` is for tests, packets and conversations"));
         }
         self.impure = true;
+        self.cx.parses |= self.converses();
         let id = self.cx.expr_item(self.module, f);
         let Some(crate::items::Item::Unit(u)) = id.map(|id| self.cx.item(id, f.span)).transpose()? else {
             return Err(self.err("E0201", f.span, "this is no unit"));
