@@ -494,7 +494,9 @@ impl Compiler<'_> {
                 t.from_write = word == "expire";
                 if t.idle < ir::LEAST_IDLE {
                     let least = ir::explain::duration(ir::LEAST_IDLE);
-                    let text = format!("the time after which entries of a table end is at least {least}");
+                    let what =
+                        if t.from_write { "the time after which entries expire" } else { "the idle time of a table" };
+                    let text = format!("{what} is at least {least}");
                     return Err(self.error("E0304", e.span, text));
                 }
                 Ok(())

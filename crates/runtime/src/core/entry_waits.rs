@@ -1,7 +1,8 @@
 //! Handlers that wait for an entry of a table (`table.wait(key, 2s)`).
 //!
-//! In: a handler's wait, by the table and the key's hash. Out: its part is answered when
-//! another handler has set or removed the entry, on any core, or when its time is over. Changes are counted by hash, so a wait may end early: the handler looks again.
+//! In: a handler's wait, by the table and the key's hash. Out: its part is answered when another
+//! handler has set or removed the entry, on any core, or when its time is over. Changes are counted
+//! by hash, so a wait may end early: the handler looks again.
 
 use super::slab::Id;
 use super::Core;
