@@ -59,7 +59,9 @@ pub(super) fn filter(path: &Path, sets: &[(&str, &str)], mut frames: impl FnMut(
         if object.unheard() > before {
             // There is no socket in a test run.
             assert_eq!(ran.verdict, Verdict::Drop, "frame {shown}");
-            assert_eq!(wireloom_interp::frames::hex(&ran.frame), shown, "the frame stays as it is");
+            let came = queues::given(&object, f.bytes.len(), ran.frame);
+            assert_eq!(wireloom_interp::frames::hex(&came.bytes), shown, "the frame stays as it is");
+            assert_eq!(came.port, usize::from(wireloom_runtime::packet::hook_ring::OWN), "it is its own handler's");
             let both = [rest.frame(&f).expect("the interpreter runs"), sent].map(|mut sent| {
                 if random {
                     sent.iter_mut().for_each(|s| s.2.fill(0));
