@@ -130,8 +130,8 @@ extern volatile const uint64_t wl_seed;
 #define WL_LINE_OF(place) ((uint32_t)((place) >> 8))
 #define WL_SLOT_OF(place) ((place) & 255)
 
-/* The functions of a table, behind `map_at`, which gives a line by its number: the table's number, words of a key and a value, slots of a line, lines, entries
-   at most, time without use (0: no end), whether the least recently used entry makes room, whether
+/* The functions of a table, behind `map_at`, which gives a line by its number: the table's number,
+   words of a key and a value, slots of a line, lines, entries at most, time without use (0: no end), whether the least recently used entry makes room, whether
    keys and values lie in scratch and not on the stack. `map_key_words` and `map_value_words` give
    the words that count: of bytes at the end only as many as there are.
 

@@ -5,7 +5,6 @@
 mod apps;
 mod bytes;
 mod card;
-mod copies;
 mod edits;
 mod generated;
 mod kinds;
@@ -38,7 +37,8 @@ const SIZES: std::ops::RangeInclusive<usize> = 14..=3520;
 /// are seen here long before the kernel refuses a program, at a million.
 const VERIFIED_MAX: u32 = 20_000;
 
-/// The handlers of packets of an app, with its parameters set. Those of queues belong to the process.
+/// The handlers of packets of an app, with its parameters set. Those of queues belong to the
+/// process.
 fn placed(m: &Module, sets: &[(String, String)]) -> (Module, Vec<(HandlerId, PortId)>) {
     let values = params::resolve(&m.desc(), sets).expect("the parameters have values").values.clone();
     let port = |h: HandlerId| match m.handlers[h.index()].on {

@@ -72,3 +72,16 @@ fn first_error(said: &[u8]) -> String {
     let error = text.lines().find_map(|l| l.split_once("error: ")).map_or("clang fails", |l| l.1);
     error.chars().take(200).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_error_is_told() {
+        let said =
+            b"program.bpf.c:7:1: warning: odd\nprogram.bpf.c:8:2: error: no room\nprogram.bpf.c:9:2: error: later\n";
+        assert_eq!(first_error(said), "no room");
+        assert_eq!(first_error(b""), "clang fails");
+    }
+}

@@ -3,8 +3,8 @@
 //! updates, queues, header edits, and elements wired together.
 //!
 //! In: a seed. Out: the parts of an app. [`app`] joins the parts of several programs, so that one
-//! run of a C compiler serves many. Programs of [`Kind::Hook`] run on each device: their segments are
-//! where [`placed_app`] says. Each has names of its own (`p7_…`). Programs are well typed by
+//! run of a C compiler serves many. Programs of [`Kind::Hook`] run on each device, where
+//! [`placed_app`] puts their segments. Each has names of its own (`p7_…`). Programs are well typed by
 //! construction as far as that is simple; the checker refuses some of the rest.
 
 mod accepted;

@@ -1,6 +1,6 @@
 //! Whole programs at random on each device (`wireloom_tests::whole`): interpreted, compiled, in the
-//! hook with the CPU behind it, and in two processes with a NIC. Frames, tables, counters, lines and
-//! faults are equal, and the kernel takes each program. `make test-long` compares ten thousand.
+//! hook with the CPU behind it, and in two processes with a NIC. Frames, tables, counters, lines
+//! and faults are equal, and the kernel takes each program. `make test-long` compares ten thousand.
 
 use super::*;
 use wireloom_interp::frames::FramePair;
