@@ -35,10 +35,12 @@ impl MariaDb {
         let data = Folder::new(&format!("mariadb-{name}"));
         finish(Command::new("chown").args(["mysql", &data.path().display().to_string()]));
         let (path, socket) = (data.name_of("data"), data.name_of("socket"));
+        // In `tmpdir` a server that starts removes temporary tables, also those of other servers.
         let made = finish(as_user(
             Command::new("mariadb-install-db")
                 .args(["--no-defaults", "--auth-root-authentication-method=normal", "--skip-test-db", "--force"])
                 .arg(format!("--datadir={path}"))
+                .arg(format!("--tmpdir={}", data.path().display()))
                 .current_dir(data.path()),
         ));
         assert_eq!(made.code, Some(0), "{}", made.text);
@@ -47,6 +49,7 @@ impl MariaDb {
         command
             .args(["--no-defaults", "--bind-address=127.0.0.1", "--local-infile=1", "--max-allowed-packet=256M"])
             .args(["--skip-log-bin", "--innodb-flush-log-at-trx-commit=0", "--innodb-log-file-size=96M"])
+            .arg(format!("--tmpdir={}", data.path().display()))
             .args([format!("--datadir={path}"), format!("--socket={socket}"), format!("--port={port}")]);
         let mut process = Process::start("mariadbd", as_user(&mut command).current_dir(data.path()), port);
         let user = format!(

@@ -35,8 +35,8 @@ const MESSAGES: &[&str] = &[
     "std.beanstalk.Reply",
 ];
 
-/// With the sanitizers, which see more in code that is not optimised: once without random changes,
-/// which also compiles it, then for so many seconds.
+/// With the sanitizers, which see more in code that is not optimised: every prefix and every changed
+/// byte, which also compiles it. Then random changes for so many seconds, if any.
 fn sanitized(args: &[&str], seconds: &str) -> Output {
     let run = |seconds: &str| {
         Wireloom::command_with(&[args, &["--seconds", seconds, "--sanitize"]].concat(), |c| {
@@ -44,18 +44,22 @@ fn sanitized(args: &[&str], seconds: &str) -> Output {
         })
     };
     let once = run("0");
-    if once.code == Some(0) {
+    if once.code == Some(0) && seconds != "0" {
         run(seconds)
     } else {
         once
     }
 }
 
+/// The time of random changes per message or app: none, unless it is asked for.
+fn seconds() -> String {
+    std::env::var("WIRELOOM_FUZZ_SECONDS").unwrap_or_else(|_| "0".into())
+}
+
 #[test]
 fn every_message_sanitized() {
-    let seconds = std::env::var("WIRELOOM_FUZZ_SECONDS").unwrap_or_else(|_| "1".into());
     for message in MESSAGES {
-        let out = sanitized(&["fuzz", message], &seconds);
+        let out = sanitized(&["fuzz", message], &seconds());
         assert_eq!(out.code, Some(0), "{message}: {}", out.text);
         assert!(out.out.contains("no difference"), "{message}: {}", out.text);
         eprintln!("{message}: {}", out.out.trim());
@@ -92,15 +96,14 @@ const SANITIZED: &[&str] = &["l4_balancer", "nat44", "packet_capture"];
 /// `WIRELOOM_FUZZ_SECONDS` is the time per app for random ones.
 #[test]
 fn every_packet_app() {
-    let long = std::env::var("WIRELOOM_FUZZ_SECONDS").ok();
+    let (seconds, long) = (seconds(), std::env::var_os("WIRELOOM_FUZZ_SECONDS").is_some());
     for (app, sets) in APPS {
         let file = format!("apps/{app}.loom");
-        let seconds = long.clone().unwrap_or_else(|| "0".into());
         let mut args = vec!["fuzz", &file];
         for set in *sets {
             args.extend(["--set", set]);
         }
-        let with_sanitizers = long.is_some() || SANITIZED.contains(app);
+        let with_sanitizers = long || SANITIZED.contains(app);
         let out = match with_sanitizers {
             true => sanitized(&args, &seconds),
             false => Wireloom::command(&[&args[..], &["--seconds", &seconds]].concat()),

@@ -231,7 +231,8 @@ impl Model for World {
 }
 
 impl World {
-    /// Of states that are equal but for the names of keys and of clients of one kind, one is visited.
+    /// Of states that are equal but for the names of keys and of clients of one kind, one is
+    /// visited.
     fn canonical(&self, s: State) -> State {
         let mirrored = (self.keys == 2).then(|| self.least_of_clients(s.clone().with_keys_exchanged()));
         let s = self.least_of_clients(s);

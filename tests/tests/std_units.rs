@@ -55,7 +55,7 @@ fn any_fragmentation_by_interpreter_and_compiled_code() {
         for (unit, contexts) in messages(&t.module) {
             let name = &t.module.unit(unit).name;
             let mut sum = Summary::default();
-            for seed in seeds(3) {
+            for seed in seeds(2) {
                 for &ctx in &contexts {
                     let pair = Pair { module: &t.module, a: t.interpreted.table(), b: compiled.table(), unit, ctx };
                     // SAFETY: both tables live as long as the process.

@@ -4,8 +4,8 @@
 //!
 //! In: a seed. Out: the parts of an app. [`app`] joins the parts of several programs, so that one
 //! run of a C compiler serves many. Programs of [`Kind::Hook`] run on each device, where
-//! [`placed_app`] puts their segments. Each has names of its own (`p7_…`). Programs are well typed by
-//! construction as far as that is simple; the checker refuses some of the rest.
+//! [`placed_app`] puts their segments. Each has names of its own (`p7_…`). Programs are well typed
+//! by construction as far as that is simple; the checker refuses some of the rest.
 
 mod accepted;
 mod exprs;
