@@ -312,6 +312,7 @@ fn port_options_are_those_of_the_page() {
     let value = |o: &str| match o {
         "reuse" => "always",
         "failover" => "next",
+        "max_queued" => "4096",
         "cancel" | "offload" | "probe" => "true",
         o if o.contains("time") || o == "slice" => "5s",
         _ => "5",

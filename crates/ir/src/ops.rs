@@ -361,7 +361,7 @@ own! {
     AnyToken "`has_token` over all items of a name", "any_token(list, name, t)";
     Text "bytes: see [types](#types)", "text(x)";
     Some "an option: see [types](#types)", "some(x)";
-    Parse "a message of these bytes; in packet handlers and tests", "parse(Unit(b))";
+    Parse "a message of these bytes; in tests, and in handlers of packets and of [conversations](#conversations) that make no calls", "parse(Unit(b))";
     BytesOf "the bytes of a message; in tests", "bytes_of(m)";
     Any "bool: one of them holds", "any(a, b, …)";
     All "bool: each of them holds", "all(a, b, …)";

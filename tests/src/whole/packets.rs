@@ -235,7 +235,7 @@ impl Make {
             5..=7 => self.set_header(out),
             8 if !self.hook => self.structure(out),
             10 if !self.hook => self.built(out),
-            8 | 9 | 10 if !self.still && self.loops == 0 && self.inserted < 2 => self.structure(out),
+            n if (8..=10).contains(&n) && !self.still && self.loops == 0 && self.inserted < 2 => self.structure(out),
             _ => {
                 let _ = writeln!(out, "log \"len \", p.len");
             }

@@ -60,7 +60,7 @@ impl App<'_> {
         let path = self.placed(HOOK);
         beside_it(&path, &[], 0, |both| {
             let ports = both.all.iter().map(|h| (h.1.index(), 1, true)).collect();
-            if self.seed % 2 == 0 {
+            if self.seed.is_multiple_of(2) {
                 let object = both.object.lock().unwrap();
                 both.rings = (0..both.all.len()).map(|n| queues::ring(&object, n)).collect();
                 object.set_ringed(true);

@@ -268,7 +268,7 @@ pub fn emit(m: &Module, handlers: &[HandlerId], instances: &dyn Fn(PortId) -> u3
         state_bytes: g.xdp_state_bytes() + g.xdp_places_bytes() + g.xdp_io.iter().sum::<usize>(),
         timed,
         looped,
-        scratch_bytes: scratch.map_or(0, |(_, wide)| 4 * ROOM + 8 * wide as usize),
+        scratch_bytes: scratch.map_or(0, |(_, wide)| 4 * ROOM + 8 * wide),
         ports: ways.ports,
         broadcasts: ways.broadcasts,
         target,

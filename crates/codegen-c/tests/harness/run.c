@@ -37,9 +37,9 @@ static void host_call(wl_task *t, uint32_t port, uint32_t index, wl_bytes head, 
         uint8_t *copy = malloc(reply_n);
         memcpy(copy, reply_bytes, reply_n);
         wl_parser *v = view_of(RESPONSE_UNIT, c->ctx, copy, reply_n);
-        parts[calls++] = (wl_msg){v, copy, v->head, 0};
+        parts[calls++] = (wl_msg){.view = v, .base = copy, .head = v->head};
     } else {
-        parts[calls++] = (wl_msg){NULL, NULL, 0, WL_F_REFUSED};
+        parts[calls++] = (wl_msg){.status = WL_F_REFUSED};
     }
 }
 static void host_reply(wl_task *t, wl_bytes head, uint32_t tail, uint32_t flags) {
@@ -103,7 +103,7 @@ int main(int argc, char **argv) {
         if (n) {
             req = realloc(req, n);
             wl_parser *v = view_of(REQUEST_UNIT, 0, req, n);
-            t.req = (wl_msg){v, req, v->head, 0};
+            t.req = (wl_msg){.view = v, .base = req, .head = v->head};
         }
         int r;
         while ((r = prog->run(prog->self, &t)) == WL_T_SUSPEND) {

@@ -179,10 +179,8 @@ impl Checker<'_> {
     }
     /// Whether a value names clients: it is a handle, or a list of handles.
     fn is_handles(&self, t: TyId) -> bool {
-        match self.ty(t) {
-            Ty::List(item, _) => self.is_uint_of(*item, 64),
-            _ => self.is_uint_of(t, 64),
-        }
+        let one = if let Ty::List(item, _) = self.ty(t) { *item } else { t };
+        self.is_uint_of(one, 64)
     }
     fn is_uint_of(&self, t: TyId, bits: u8) -> bool {
         *self.ty(t) == Ty::UInt(bits)

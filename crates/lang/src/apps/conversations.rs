@@ -42,6 +42,7 @@ impl Compiler<'_> {
     }
 
     /// `connection of client`: the type of handles.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     pub fn handle_type(&mut self, port: &Ident) -> R<Ty> {
         let listens = |m: &ast::Member| match &m.kind {
             ast::MemberKind::Port(p) => p.name.name == port.name && p.direction.name == "listen",

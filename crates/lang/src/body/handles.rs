@@ -29,6 +29,7 @@ impl Lower<'_, '_> {
     }
 
     /// The handles that a message goes to. None: the target is no value, but a port.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     pub fn handles(&mut self, to: &Expr) -> R<Option<ir::Expr>> {
         let place = match &*to.kind {
             ExprKind::Index(of, _) => of,

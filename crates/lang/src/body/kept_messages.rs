@@ -20,6 +20,7 @@ pub const LONGEST_MAX: u64 = 16 << 20;
 
 impl Compiler<'_> {
     /// A unit as the type of a value is a message that is kept.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     pub fn kept(&self, t: Ty) -> Ty {
         match t {
             Ty::Msg(u) if self.m.units.get(u.index()).is_some_and(|u| u.frame.is_none()) => Ty::Kept(u, LONGEST),
@@ -29,6 +30,7 @@ impl Compiler<'_> {
     }
 
     /// Whether a message is a part of data of a type.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     pub fn has_kept(&self, t: &Ty) -> bool {
         match t {
             Ty::Kept(..) => true,

@@ -148,7 +148,7 @@ impl Core {
         for handle in r.handles {
             let id = entry_of(*handle).map_or(Id::NIL, |e| e.1);
             let open = |c: &&super::types::Conn| c.app == r.app && c.member == CLIENT && c.mode != Mode::Drain;
-            if !self.conns.get(id).filter(open).is_some_and(|c| !c.has(ENDING | flag::TURNED_AWAY)) {
+            if self.conns.get(id).filter(open).is_none_or(|c| c.has(ENDING | flag::TURNED_AWAY)) {
                 self.not_delivered(r, 1, WL_F_LOST);
             } else if r.closes {
                 self.end_conversation(id);

@@ -21,6 +21,7 @@ pub(super) struct Bodies {
     /// if not all of it is passed on.
     joined: Vec<u8>,
     passed: Vec<u8>,
+    #[allow(clippy::vec_box, reason = "a connection takes the box, so that it stays small")]
     free: Vec<Box<HeldBody>>,
 }
 
