@@ -1,8 +1,8 @@
 //! A MariaDB server of a test's own, with a user who has a password.
 
 use crate::folder::Folder;
+use crate::process::as_user;
 use crate::{finish, free_port, require_tool, Process, PATIENCE};
-use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -11,19 +11,6 @@ pub const PASSWORD: &str = "se cret";
 pub struct MariaDb {
     pub process: Process,
     _data: Folder,
-}
-
-/// The server does not run as root.
-fn as_user(command: &mut Command) -> &mut Command {
-    // SAFETY: no arguments, no memory.
-    if unsafe { libc::geteuid() } == 0 {
-        let id = |flag| {
-            let out = finish(Command::new("id").args([flag, "mysql"]));
-            out.out.trim().parse().expect("there is a user `mysql`")
-        };
-        command.gid(id("-g")).uid(id("-u"));
-    }
-    command
 }
 
 impl MariaDb {
@@ -37,6 +24,7 @@ impl MariaDb {
         let (path, socket) = (data.name_of("data"), data.name_of("socket"));
         // In `tmpdir` a server that starts removes temporary tables, also those of other servers.
         let made = finish(as_user(
+            "mysql",
             Command::new("mariadb-install-db")
                 .args(["--no-defaults", "--auth-root-authentication-method=normal", "--skip-test-db", "--force"])
                 .arg(format!("--datadir={path}"))
@@ -51,7 +39,7 @@ impl MariaDb {
             .args(["--skip-log-bin", "--innodb-flush-log-at-trx-commit=0", "--innodb-log-file-size=96M"])
             .arg(format!("--tmpdir={}", data.path().display()))
             .args([format!("--datadir={path}"), format!("--socket={socket}"), format!("--port={port}")]);
-        let mut process = Process::start("mariadbd", as_user(&mut command).current_dir(data.path()), port);
+        let mut process = Process::start("mariadbd", as_user("mysql", &mut command).current_dir(data.path()), port);
         let user = format!(
             "create user ann@'%' identified by '{PASSWORD}'; grant all on *.* to ann@'%'; create database shop"
         );

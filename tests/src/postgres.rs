@@ -1,8 +1,8 @@
 //! A PostgreSQL server of a test's own, with passwords (SCRAM).
 
 use crate::folder::Folder;
+use crate::process::as_user;
 use crate::{finish, free_port, Process};
-use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -11,19 +11,6 @@ pub const PASSWORD: &str = "se cret";
 pub struct Postgres {
     pub process: Process,
     _data: Folder,
-}
-
-/// PostgreSQL does not run as root.
-fn as_user(command: &mut Command) -> &mut Command {
-    // SAFETY: no arguments, no memory.
-    if unsafe { libc::geteuid() } == 0 {
-        let id = |flag| {
-            let out = finish(Command::new("id").args([flag, "postgres"]));
-            out.out.trim().parse().expect("there is a user `postgres`")
-        };
-        command.gid(id("-g")).uid(id("-u"));
-    }
-    command
 }
 
 /// The folder of the server's programs, which Debian has not in the path.
@@ -46,6 +33,7 @@ impl Postgres {
         finish(Command::new("chown").args(["-R", "postgres", &data.path().display().to_string()]));
         let password = data.name_of("password");
         let made = finish(as_user(
+            "postgres",
             Command::new(program("initdb"))
                 .args(["-D", &path, "-U", "postgres", "-A", "scram-sha-256", "-N", "--locale=C", "-E", "UTF8"])
                 .arg(format!("--pwfile={password}"))
@@ -66,7 +54,7 @@ impl Postgres {
         for o in options {
             command.args(["-c", o]);
         }
-        let mut process = Process::start("postgres", as_user(&mut command).current_dir(data.path()), port);
+        let mut process = Process::start("postgres", as_user("postgres", &mut command).current_dir(data.path()), port);
         // It accepts before it serves.
         let until = std::time::Instant::now() + crate::PATIENCE;
         while psql(port, "postgres", "select 1").code != Some(0) {

@@ -3,6 +3,7 @@
 use crate::client::{CLOSING, PATIENCE};
 use crate::{plain, root, stand_in};
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -32,6 +33,19 @@ pub fn require_tool(name: &str) -> bool {
         eprintln!("SKIPPED: {name} is not installed");
     }
     found
+}
+
+/// A command that runs as another user where the tests run as root: some servers refuse to be root.
+pub fn as_user<'c>(user: &str, command: &'c mut Command) -> &'c mut Command {
+    // SAFETY: no arguments, no memory.
+    if unsafe { libc::geteuid() } == 0 {
+        let id = |flag| {
+            let out = finish(Command::new("id").args([flag, user]));
+            out.out.trim().parse().unwrap_or_else(|_| panic!("there is a user `{user}`"))
+        };
+        command.gid(id("-g")).uid(id("-u"));
+    }
+    command
 }
 
 /// Where `scripts/clients.sh` has installed a client's library. If it is not there: says so, and

@@ -44,6 +44,20 @@ pub(crate) struct Gen<'m> {
     pub pauses: Vec<bool>,
     /// The fields of the packet's state that the handler at hand gets from its queue.
     pub carried_in: BTreeSet<PacketFieldId>,
+    /// Tables for whose entries handlers wait.
+    pub awaited: BTreeSet<TableId>,
+}
+
+fn awaited(m: &Module) -> BTreeSet<TableId> {
+    let mut found = BTreeSet::new();
+    m.bodies(&mut |b| {
+        walk::stmts(&b.block, &mut |s| {
+            if let StmtKind::Wait { table, .. } = s.kind {
+                found.insert(table);
+            }
+        })
+    });
+    found
 }
 
 impl<'m> Gen<'m> {
@@ -70,6 +84,7 @@ impl<'m> Gen<'m> {
             frames: Frames::default(),
             pauses: passes::pauses::funcs(m),
             carried_in: BTreeSet::new(),
+            awaited: awaited(m),
         }
     }
 

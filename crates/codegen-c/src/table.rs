@@ -241,11 +241,7 @@ impl<'m> BodyGen<'_, 'm> {
 
     /// Tells handlers that wait for an entry.
     fn changed(&mut self, table: TableId, hash: &str) {
-        let mut awaited = false;
-        self.g.m.bodies(&mut |b| {
-            walk::stmts(&b.block, &mut |s| awaited |= matches!(s.kind, StmtKind::Wait { table: t, .. } if t == table))
-        });
-        if awaited {
+        if self.g.awaited.contains(&table) {
             line!(self, "x->core->host->changed(x->core, {}, {hash});", table.0);
         }
     }

@@ -779,12 +779,16 @@ impl Module {
         self.signals.get(n as usize)
     }
 
+    /// The id of a type, if it is there.
+    pub fn find_type(&self, ty: &Ty) -> Option<TyId> {
+        self.types.iter().position(|t| t == ty).map(|at| TyId(at as u32))
+    }
+
     /// The id of a type, added if it is new.
     pub fn intern(&mut self, ty: Ty) -> TyId {
-        let at = self.types.iter().position(|t| *t == ty).unwrap_or_else(|| {
+        self.find_type(&ty).unwrap_or_else(|| {
             self.types.push(ty);
-            self.types.len() - 1
-        });
-        TyId(at as u32)
+            TyId(self.types.len() as u32 - 1)
+        })
     }
 }

@@ -52,13 +52,7 @@ impl Make {
             parts.members += instance;
             parts.front += wires;
         }
-        let guard = self.pick(&["", "", " where p.ip4", " where p.udp and p.ip4", " where p.vlan"]);
-        let headers: &[&str] = match guard {
-            "" => &[],
-            " where p.ip4" => &["ip4", "eth"],
-            " where p.vlan" => &["vlan", "eth"],
-            _ => &["ip4", "udp", "eth"],
-        };
+        let (guard, headers) = self.guard();
         let _ = writeln!(parts.front, "on {wire}(p){guard} {{");
         self.packet_body(headers, 6, &mut parts.front);
         self.tables_beside(&mut parts);

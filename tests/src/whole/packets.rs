@@ -22,13 +22,7 @@ impl Make {
         for _ in 0..self.below(3) {
             self.element(&mut parts.items, &mut body)
         }
-        let guard = self.pick(&["", "", " where p.ip4", " where p.udp and p.ip4", " where p.vlan"]);
-        let headers: &[&str] = match guard {
-            "" => &[],
-            " where p.ip4" => &["ip4", "eth"],
-            " where p.vlan" => &["vlan", "eth"],
-            _ => &["ip4", "udp", "eth"],
-        };
+        let (guard, headers) = self.guard();
         let _ = writeln!(body, "on {wire}(p){guard} {{");
         self.packet_body(headers, 7, &mut body);
         if self.rng.chance(40) {
@@ -51,6 +45,18 @@ impl Make {
         }
         parts.members = body;
         parts
+    }
+
+    /// A handler's condition, and the headers that are there then.
+    pub(super) fn guard(&mut self) -> (&'static str, &'static [&'static str]) {
+        let guard = self.pick(&["", "", " where p.ip4", " where p.udp and p.ip4", " where p.vlan"]);
+        let headers: &[&str] = match guard {
+            "" => &[],
+            " where p.ip4" => &["ip4", "eth"],
+            " where p.vlan" => &["vlan", "eth"],
+            _ => &["ip4", "udp", "eth"],
+        };
+        (guard, headers)
     }
 
     /// A handler's statements and its end.

@@ -703,7 +703,7 @@ fn needs(m: &Module, unit: UnitId, e: &Expr) -> Option<Expr> {
         ExprKind::Read(p) => {
             let Some(Step::Field(h)) = p.steps.first() else { return None };
             let l = m.unit(unit).frame.as_ref()?.layers.iter().find(|l| l.header == *h)?;
-            let boolean = TyId(m.types.iter().position(|t| *t == Ty::Bool)? as u32);
+            let boolean = m.find_type(&Ty::Bool)?;
             Some(Expr::new(boolean, ExprKind::Case(Path { root: p.root, steps: vec![Step::Field(l.switch)] }, 0)))
         }
         ExprKind::If(c, a, b) => {

@@ -15,7 +15,7 @@ const MOST_STATEMENTS: u32 = 256;
 const MOST_OPERANDS: usize = 64;
 
 pub fn run(m: &mut Module) {
-    let Some(bool_ty) = m.types.iter().position(|t| *t == Ty::Bool).map(|n| TyId(n as u32)) else { return };
+    let Some(bool_ty) = m.find_type(&Ty::Bool) else { return };
     let plans: Vec<_> = m.handlers.iter().map(|h| plan(h, bool_ty)).collect();
     for (h, plan) in m.handlers.iter_mut().zip(plans) {
         h.plan.run = plan
@@ -25,8 +25,7 @@ pub fn run(m: &mut Module) {
 /// Why a backend must not follow a handler's plan.
 pub fn illegal(m: &Module, h: &Handler) -> Option<&'static str> {
     let found = &h.plan.run;
-    let bool_ty = m.types.iter().position(|t| *t == Ty::Bool).map(|n| TyId(n as u32));
-    let wrong = found.is_some() && *found != bool_ty.and_then(|ty| plan(h, ty));
+    let wrong = found.is_some() && *found != m.find_type(&Ty::Bool).and_then(|ty| plan(h, ty));
     wrong.then_some("not all of these messages are only passed on and counted")
 }
 

@@ -48,8 +48,7 @@ impl Compiler<'_> {
             ast::MemberKind::Port(p) => p.name.name == port.name && p.direction.name == "listen",
             _ => false,
         };
-        let app = self.app_ast.clone().filter(|_| self.app_ast.is_some());
-        if app.is_some_and(|a| a.members.iter().any(listens)) {
+        if self.app_ast.as_ref().is_some_and(|a| a.members.iter().any(listens)) {
             // Which protocol it speaks may not be known yet.
             self.handle_ports.push(port.clone());
             return Ok(Ty::Handle);

@@ -4,6 +4,7 @@
 //! handler has set or removed the entry, on any core, or when its time is over. Changes are counted
 //! by hash, so a wait may end early: the handler looks again.
 
+use super::fault::NO_PORT;
 use super::slab::Id;
 use super::Core;
 use crate::abi::*;
@@ -65,7 +66,7 @@ impl Core {
         let part = self.new_part(id, flags);
         if self.entry_waits.all.len() >= MOST {
             let a = self.tasks[id].app;
-            self.count_fault(a, WL_F_OVERLOAD, NO_PLACE, u32::MAX);
+            self.count_fault(a, WL_F_OVERLOAD, NO_PLACE, NO_PORT);
             return self.complete_part(id, part, WL_F_OVERLOAD, None);
         }
         let app = self.tasks[id].app as usize;

@@ -19,6 +19,9 @@ enum Of {
     Answer,
 }
 
+/// Of faults that belong to no port.
+pub(super) const NO_PORT: u32 = u32::MAX;
+
 impl Core {
     pub(super) fn count_fault(&mut self, a: u16, kind: u32, place: u32, port: u32) {
         self.last_fault = (kind, place);

@@ -10,6 +10,7 @@
 //! if its output or an inbox is full.
 
 use super::conversation::ENDING;
+use super::fault::NO_PORT;
 use super::inbox::{Delivery, Inboxes, Mail, Record};
 use super::slab::Id;
 use super::types::{flag, Mode, WaitingMessage, CLIENT};
@@ -282,9 +283,6 @@ impl Core {
         }
     }
 }
-
-/// Of faults that belong to no port.
-const NO_PORT: u32 = u32::MAX;
 
 #[cfg(test)]
 mod tests {

@@ -78,13 +78,13 @@ impl Core {
                 let c = &mut self.conns[id];
                 c.clear(flag::HEAD_DONE);
                 c.tail_used = 0;
-                Parsed::Message(FoundMessage { view, head, have, whole: false, body: None, passed: None })
+                Parsed::Message(FoundMessage::new(view, head, have, false))
             }
             Outcome::Bad => {
                 self.give_held(id, body);
                 // SAFETY: the view is live.
                 if have > 0 && unsafe { (*view).flags } & WL_M_IN_STEP != 0 {
-                    return Parsed::Message(FoundMessage { view, head, have, whole: true, body: None, passed: None });
+                    return Parsed::Message(FoundMessage::new(view, head, have, true));
                 }
                 bad(view)
             }

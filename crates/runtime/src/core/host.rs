@@ -87,8 +87,7 @@ unsafe extern "C" fn send(task: *mut wl_task, port: u32, index: u32, head: wl_by
 unsafe extern "C" fn grow(core: *mut wl_core, need: u32) -> c_int {
     // SAFETY: `rt` is valid inside program code.
     let (this, wl) = unsafe { (&mut *(*core).rt.cast::<Core>(), core) };
-    let app = this.apps.iter_mut().find(|a| std::ptr::eq(&*a.wl, wl));
-    app.is_some_and(|a| a.grow(need)) as c_int
+    this.app_of(wl).is_some_and(|a| this.apps[a].grow(need)) as c_int
 }
 
 unsafe extern "C" fn close(task: *mut wl_task) {
@@ -166,8 +165,8 @@ unsafe extern "C" fn wait(task: *mut wl_task, table: u32, hash: u64, timeout_ns:
 unsafe extern "C" fn changed(core: *mut wl_core, table: u32, hash: u64) {
     // SAFETY: as for `grow`.
     let this = unsafe { &*(*core).rt.cast::<Core>() };
-    if let Some(a) = this.apps.iter().find(|a| std::ptr::eq(&*a.wl, core)) {
-        a.app.entry_changes.note(table, hash);
+    if let Some(a) = this.app_of(core) {
+        this.apps[a].app.entry_changes.note(table, hash);
     }
 }
 
@@ -177,19 +176,24 @@ unsafe extern "C" fn log_line(core: *mut wl_core, level: u32, text: wl_bytes) {
     if let Some(note) = &mut this.noting {
         return note.column(text);
     }
-    let app = this.apps.iter().find(|a| std::ptr::eq(&*a.wl, core)).map_or("", |a| a.app.desc.app.as_str());
+    let app = this.app_of(core).map_or("", |a| this.apps[a].app.desc.app.as_str());
     crate::log_lines::log_line(app, level, text);
 }
 
 unsafe extern "C" fn fault(core: *mut wl_core, kind: u32, place: u32) {
     // SAFETY: as above.
     let this = unsafe { &mut *(*core).rt.cast::<Core>() };
-    if let Some(a) = this.apps.iter().position(|a| std::ptr::eq(&*a.wl, core)) {
+    if let Some(a) = this.app_of(core) {
         this.my_stats().apps[a].faults.add(kind, place);
     }
 }
 
 impl Core {
+    /// The app that a program's core is of.
+    fn app_of(&self, wl: *const wl_core) -> Option<usize> {
+        self.apps.iter().position(|a| std::ptr::eq(&*a.wl, wl))
+    }
+
     /// Where the bytes of a tail are that are here already, and whether more will stream.
     pub(super) fn tail_here(&self, id: Id, tail: u32) -> (Raw, bool) {
         const NONE: Raw = Raw { p: std::ptr::null(), n: 0 };

@@ -23,6 +23,11 @@ pub(super) struct FoundMessage {
 }
 
 impl FoundMessage {
+    /// One whose body is not held; `have`: its bytes here.
+    pub fn new(view: *mut wl_parser, head: usize, have: usize, whole: bool) -> FoundMessage {
+        FoundMessage { view, head, have, whole, body: None, passed: None }
+    }
+
     /// Its bytes as the program has them.
     pub fn length(&self) -> u32 {
         self.passed.map_or(self.have, |p| p.n) as u32
@@ -293,14 +298,7 @@ impl Core {
                     }
                     if verdict == Verdict::Whole {
                         let body = self.body_limit(id, unit).map(|_| rest.from(head).none());
-                        return Parsed::Message(FoundMessage {
-                            view,
-                            head,
-                            have: head,
-                            whole: true,
-                            body,
-                            passed: None,
-                        });
+                        return Parsed::Message(FoundMessage { body, ..FoundMessage::new(view, head, head, true) });
                     }
                     tail_used = 0;
                 }
@@ -319,11 +317,11 @@ impl Core {
             // A fault the grammar recovers from: its end has been reached, the next message
             // follows. SAFETY: as above.
             Verdict::Bad if have > 0 && unsafe { (*view).flags } & WL_M_IN_STEP != 0 => {
-                Parsed::Message(FoundMessage { view, head, have, whole: true, body: None, passed: None })
+                Parsed::Message(FoundMessage::new(view, head, have, true))
             }
             Verdict::Bad => bad(view),
             Verdict::Whole if have == 0 => Parsed::Bad { kind: WL_F_MALFORMED, place: crate::stats::NO_PLACE },
-            Verdict::Whole => Parsed::Message(FoundMessage { view, head, have, whole: true, body: None, passed: None }),
+            Verdict::Whole => Parsed::Message(FoundMessage::new(view, head, have, true)),
             _ => {
                 let view = self.save_view(id, saved);
                 // SAFETY: as above.
@@ -359,7 +357,7 @@ impl Core {
                     let c = &mut self.conns[id];
                     c.clear(flag::HEAD_DONE);
                     c.tail_used = 0;
-                    return Parsed::Message(FoundMessage { view, head, have, whole: false, body: None, passed: None });
+                    return Parsed::Message(FoundMessage::new(view, head, have, false));
                 }
                 let c = &mut self.conns[id];
                 c.set(flag::HEAD_DONE);
