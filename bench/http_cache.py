@@ -3,51 +3,26 @@
 
     bench/http_cache.py [--body 1024] [--targets 100] [--connections 64] [--rounds 5] [--seconds 3]
 
-Both caches use one core, and stand before the same nginx. All targets are in them before it is measured, and the origin counts what reaches it. The
-load is wrk's, with keep-alive. CPU time is what the kernel has counted for the cache's processes. nginx keeps its answers in /dev/shm. Needs nginx,
-wrk, and target/release/wireloom (or WIRELOOM). `--ports` is the first of three ports.
+Both caches use one core, and stand before the same nginx. All targets are in them before it is measured, and the
+origin counts what reaches it. The load is wrk's, with keep-alive. CPU time is what the kernel has counted for the
+cache's processes. nginx keeps its answers in /dev/shm. Needs nginx, wrk, and target/release/wireloom (or WIRELOOM).
+`--ports` is the first of three ports.
 """
 
 import argparse
 import os
 import re
 import shutil
-import socket
 import statistics
 import subprocess
+import sys
 import tempfile
-import time
 import urllib.request
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-# Optimised code is measured, from the first request on.
-os.environ.setdefault("WIRELOOM_START", "optimized")
-WIRELOOM = os.environ.get("WIRELOOM", os.path.join(ROOT, "target/release/wireloom"))
-TICK = os.sysconf("SC_CLK_TCK")
-
-
-def wait_for(port):
-    for _ in range(600):
-        try:
-            return socket.create_connection(("127.0.0.1", port)).close()
-        except OSError:
-            time.sleep(0.05)
-    raise SystemExit(f"nothing listens on port {port}")
-
-
-def children_of(pid):
-    with open(f"/proc/{pid}/task/{pid}/children") as f:
-        return [int(p) for p in f.read().split()]
-
-
-def cpu(pid):
-    """Seconds that a process and its children have used."""
-    all_of = 0
-    for p in [pid] + children_of(pid):
-        with open(f"/proc/{p}/stat") as f:
-            fields = f.read().rsplit(")", 1)[1].split()
-        all_of += int(fields[11]) + int(fields[12])
-    return all_of / TICK
+sys.path.insert(0, os.path.join(ROOT, "bench/l7"))
+from harness import beside  # noqa: E402
+from harness.settings import WIRELOOM  # noqa: E402
 
 
 def nginx(folder, name, http):
@@ -80,7 +55,7 @@ def main():
 
     def start(command, port):
         children.append(subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
-        wait_for(port)
+        beside.wait_for(port)
         return children[-1].pid
 
     try:
@@ -122,16 +97,12 @@ def main():
         for port, _ in caches.values():
             load(port, 1)
         before_all = reached()
-        seen = {name: [] for name in caches}
-        for _ in range(a.rounds):
-            for name, (port, pid) in caches.items():
-                before = cpu(pid)
-                n = load(port, a.seconds)
-                seen[name].append(((cpu(pid) - before) / n * 1e6, n / a.seconds))
+        seen = beside.interleaved(caches, a.rounds, lambda port, pid: beside.cost(pid, lambda: load(port, a.seconds)))
         print(f"requests that reached the origin meanwhile: {reached() - before_all - 1}")
         for name, rounds in seen.items():
-            print(f"{name:10} {statistics.median(r[0] for r in rounds):8.2f} us of CPU per hit  {statistics.median(r[1] for r in rounds):10.0f} hits/s")
-        ratio = statistics.median(w[0] / t[0] for w, t in zip(seen["wireloom"], seen["nginx"]))
+            spent, rate = (statistics.median(values) for values in zip(*rounds))
+            print(f"{name:10} {spent * 1e6:8.2f} us of CPU per hit  {rate / a.seconds:10.0f} hits/s")
+        _, _, ratio = beside.compare({name: [spent for spent, _ in seen[name]] for name in ("wireloom", "nginx")})
         print(
             f"CPU per hit, wireloom : nginx = {ratio:.2f} (must 0.7; bodies of {a.body} bytes, {a.targets} targets, {a.connections} connections, {a.rounds} rounds)"
         )

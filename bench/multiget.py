@@ -19,24 +19,14 @@ import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(ROOT, "bench/l7"))
-from harness import procstat  # noqa: E402
+from harness import beside  # noqa: E402
 from harness.settings import WIRELOOM  # noqa: E402
-
 
 
 def free_port():
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         return s.getsockname()[1]
-
-
-def wait_for(port):
-    for _ in range(400):
-        try:
-            return socket.create_connection(("127.0.0.1", port)).close()
-        except OSError:
-            time.sleep(0.05)
-    raise SystemExit(f"nothing listens on port {port}")
 
 
 def load(port, request, size, seconds, connections=8):
@@ -101,7 +91,7 @@ def main():
         ports = [free_port() for _ in range(a.servers)]
         for p in ports:
             children.append(subprocess.Popen(server(a.redis, p), stdout=subprocess.DEVNULL))
-            wait_for(p)
+            beside.wait_for(p)
         ours, theirs, stats = free_port(), free_port(), free_port()
         config = tempfile.NamedTemporaryFile("w", suffix=".yml", delete=False)
         servers = "".join(f"   - 127.0.0.1:{p}:1\n" for p in ports)
@@ -116,7 +106,7 @@ def main():
         for name, (port, command) in proxies.items():
             children.append(subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
             pids[name] = children[-1].pid
-            wait_for(port)
+            beside.wait_for(port)
         keys = [f"user:{i:06}:name" for i in range(a.keys)]
         value = b"v" * a.values
         # Each places them in its own way.
@@ -125,19 +115,18 @@ def main():
         request, size = read_of(a.redis, keys, value)
         for name in proxies:
             load(proxies[name][0], request, size, 1)
-        seen = {name: [] for name in proxies}
-        for _ in range(a.rounds):
-            for name, (port, _) in proxies.items():
-                before = procstat.cpu([pids[name]])
-                n = load(port, request, size, a.seconds)
-                seen[name].append((procstat.cpu([pids[name]]).since(before).total / (n * a.keys) * 1e9, n * a.keys / a.seconds))
+        peers = {name: (pids[name], port) for name, (port, _) in proxies.items()}
+        seen = beside.interleaved(peers, a.rounds, lambda pid, port: beside.cost(pid, lambda: load(port, request, size, a.seconds) * a.keys))
         for name, rounds in seen.items():
-            print(f"{name:10} {statistics.median(r[0] for r in rounds):8.0f} ns of CPU per key  {statistics.median(r[1] for r in rounds):10.0f} keys/s")
-        ratio = statistics.median(w[0] / t[0] for w, t in zip(seen["wireloom"], seen["twemproxy"]))
+            spent, read = (statistics.median(values) for values in zip(*rounds))
+            print(f"{name:10} {spent * 1e9:8.0f} ns of CPU per key  {read / a.seconds:10.0f} keys/s")
+        _, _, ratio = beside.compare({name: [spent for spent, _ in seen[name]] for name in ("wireloom", "twemproxy")})
         print(f"CPU per key, wireloom : twemproxy = {ratio:.2f} ({a.keys} keys, {a.servers} servers, values of {a.values} bytes, {a.rounds} rounds)")
     finally:
         for c in children:
             c.terminate()
+        for c in children:
+            c.wait()
 
 
 if __name__ == "__main__":

@@ -10,15 +10,13 @@ import pathlib
 import select
 import shutil
 import socket
-import statistics
 import subprocess
 import sys
-import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "bench/l7"))
-from harness import procstat, settings  # noqa: E402
+from harness import beside, settings  # noqa: E402
 
 MOSQUITTO, WIRELOOM = settings.BASE_PORT + 611, settings.BASE_PORT + 612
 TOPIC = b"plant/7/line/3/temperature"
@@ -77,8 +75,8 @@ def start(folder, children):
     ours = subprocess.Popen([settings.WIRELOOM, "run", str(ROOT / "apps/mqtt_broker.loom"), "--set", f"port={WIRELOOM}",
                              "--cores", "1"], **run)
     children += [peer, ours]
-    # Wireloom serves unoptimised code at first.
-    time.sleep(10)
+    for port in (WIRELOOM, MOSQUITTO):
+        beside.wait_for(port)
     return {"wireloom": (ours.pid, WIRELOOM), "mosquitto": (peer.pid, MOSQUITTO)}
 
 
@@ -116,12 +114,12 @@ class Crowd:
             s.close()
 
 
-def measure(pid, crowd, message, burst, seconds):
-    before, delivered, end = procstat.cpu([pid]), 0, time.time() + seconds
+def deliver(crowd, message, burst, seconds):
+    """Sends bursts until the time is over; how many messages have been delivered."""
+    delivered, end = 0, time.time() + seconds
     while time.time() < end:
         delivered += crowd.burst(message, burst)
-    spent = procstat.cpu([pid]).since(before)
-    return spent.sched / delivered * 1e6, delivered
+    return delivered
 
 
 def main():
@@ -131,30 +129,23 @@ def main():
     parser.add_argument("--subscribers", type=int, default=100)
     parser.add_argument("--jobs", default=",".join(JOBS))
     args = parser.parse_args()
-    folder, children = pathlib.Path(tempfile.mkdtemp(prefix="wireloom-bench-")), []
-    try:
+    with beside.workplace() as (folder, children):
         peers = start(folder, children)
         print("| job | subscribers | burst | bytes | wireloom µs | mosquitto µs | ratio |\n|---|---|---|---|---|---|---|")
         for job in args.jobs.split(","):
             topic, burst, size = JOBS[job]
             message = packet(0x30, text(TOPIC), b"x" * size)
-            seen = {name: [] for name in peers}
-            for _ in range(args.rounds):
-                for name, (pid, port) in peers.items():
-                    crowd = Crowd(port, topic, args.subscribers)
-                    crowd.burst(message, burst)
-                    seen[name].append(measure(pid, crowd, message, burst, args.seconds)[0])
-                    crowd.close()
-                    time.sleep(0.1)
-            ours, theirs = (statistics.median(seen[n]) for n in ("wireloom", "mosquitto"))
-            ratio = statistics.median(a / b for a, b in zip(seen["wireloom"], seen["mosquitto"]))
+
+            def once(pid, port):
+                crowd = Crowd(port, topic, args.subscribers)
+                # The first burst also waits until optimised code is there.
+                crowd.burst(message, burst)
+                spent, _ = beside.cost(pid, lambda: deliver(crowd, message, burst, args.seconds))
+                crowd.close()
+                time.sleep(0.1)
+                return spent * 1e6
+            ours, theirs, ratio = beside.compare(beside.interleaved(peers, args.rounds, once))
             print(f"| {job} | {args.subscribers} | {burst} | {size} | {ours:.2f} | {theirs:.2f} | {ratio:.2f} |", flush=True)
-    finally:
-        for child in reversed(children):
-            child.terminate()
-        for child in children:
-            child.wait()
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":

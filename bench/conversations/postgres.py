@@ -9,15 +9,13 @@ import os
 import pathlib
 import re
 import shutil
-import statistics
 import subprocess
 import sys
-import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "bench/l7"))
-from harness import procstat, settings  # noqa: E402
+from harness import beside, settings  # noqa: E402
 
 USER, PASSWORD = "postgres", "secret"
 JOBS = {
@@ -98,28 +96,16 @@ def main():
     parser.add_argument("--jobs", default=",".join(JOBS))
     args = parser.parse_args()
     os.environ["PGPASSWORD"] = PASSWORD
-    folder, children = pathlib.Path(tempfile.mkdtemp(prefix="wireloom-bench-")), []
-    try:
+    with beside.workplace() as (folder, children):
         peers = start(folder, children)
         subprocess.run(["pgbench", "-i", "-q", "-s", "2", "-h", "127.0.0.1", "-p", "6501", "-U", USER, "postgres"],
                        check=True, capture_output=True)
         print("| job | connections | wireloom µs | pgbouncer µs | ratio |\n|---|---|---|---|---|")
         for job in args.jobs.split(","):
-            seen = {name: [] for name in peers}
-            for _ in range(args.rounds):
-                for name, (pid, port) in peers.items():
-                    before = procstat.cpu([pid])
-                    done = bench(folder, port, JOBS[job], args.conns, args.seconds)
-                    seen[name].append(procstat.cpu([pid]).since(before).total / done * 1e6)
-            ours, theirs = (statistics.median(seen[n]) for n in ("wireloom", "pgbouncer"))
-            ratio = statistics.median(a / b for a, b in zip(seen["wireloom"], seen["pgbouncer"]))
+            def once(pid, port):
+                return beside.cost(pid, lambda: bench(folder, port, JOBS[job], args.conns, args.seconds))[0] * 1e6
+            ours, theirs, ratio = beside.compare(beside.interleaved(peers, args.rounds, once))
             print(f"| {job} | {args.conns} | {ours:.2f} | {theirs:.2f} | {ratio:.2f} |", flush=True)
-    finally:
-        for child in reversed(children):
-            child.terminate()
-        for child in children:
-            child.wait()
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":

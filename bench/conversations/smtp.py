@@ -1,25 +1,23 @@
 #!/usr/bin/env python3
 """CPU time per mail of smtp_gateway beside HAProxy in TCP mode, in front of one stand-in for a mail server.
 
-Clients send mails one after the other on connections that stay open. The stand-in is a process of its own. Each round runs both peers, one after the
-other. CPU time is that of the proxy's process, so other load on the machine changes little.
+Clients send mails one after the other on connections that stay open. The stand-in is a process of its own.
+Each round runs both peers, one after the other. CPU time is that of the proxy's process, so other load on the
+machine changes little.
 `smtp.py [--rounds 5] [--seconds 3] [--conns 16]`.
 """
 import argparse
 import multiprocessing
 import pathlib
 import selectors
-import shutil
 import socket
-import statistics
 import subprocess
 import sys
-import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "bench/l7"))
-from harness import procstat, settings  # noqa: E402
+from harness import beside, settings  # noqa: E402
 
 SERVER, HAPROXY, OURS = 6701, 6702, 6703
 # Lines and bytes of a mail.
@@ -116,6 +114,16 @@ def client(port, conns, seconds, body, done):
     done.put(n)
 
 
+def mails(port, conns, seconds, body):
+    """The mails that a process of its own has sent."""
+    done = multiprocessing.Queue()
+    work = multiprocessing.Process(target=client, args=(port, conns, seconds, body, done))
+    work.start()
+    n = done.get(timeout=seconds + 30)
+    work.join()
+    return n
+
+
 def start(folder, children):
     config = folder / "haproxy.cfg"
     config.write_text(
@@ -127,14 +135,7 @@ def start(folder, children):
                              f"servers=127.0.0.1:{SERVER}", "--cores", "1"], **run)
     children += [haproxy, ours]
     for port in (HAPROXY, OURS):
-        for _ in range(600):
-            try:
-                socket.create_connection(("127.0.0.1", port)).close()
-                break
-            except OSError:
-                time.sleep(0.05)
-        else:
-            sys.exit(f"nobody answers on port {port}")
+        beside.wait_for(port)
     return {"wireloom": (ours.pid, OURS), "haproxy": (haproxy.pid, HAPROXY)}
 
 
@@ -145,34 +146,19 @@ def main():
     parser.add_argument("--conns", type=int, default=16)
     parser.add_argument("--mails", default=",".join(MAILS))
     args = parser.parse_args()
-    folder, children = pathlib.Path(tempfile.mkdtemp(prefix="wireloom-bench-")), []
     server = multiprocessing.Process(target=serve, daemon=True)
     server.start()
-    try:
+    with beside.workplace() as (folder, children):
         peers = start(folder, children)
         print("| mail | bytes | connections | wireloom µs | haproxy µs | ratio |\n|---|---|---|---|---|---|")
         for name in args.mails.split(","):
             body = mail(*MAILS[name])
-            seen = {peer: [] for peer in peers}
-            for _ in range(args.rounds):
-                for peer, (pid, port) in peers.items():
-                    done = multiprocessing.Queue()
-                    before = procstat.cpu([pid])
-                    work = multiprocessing.Process(target=client, args=(port, args.conns, args.seconds, body, done))
-                    work.start()
-                    n = done.get(timeout=args.seconds + 30)
-                    work.join()
-                    seen[peer].append(procstat.cpu([pid]).since(before).total / n * 1e6)
-            ours, theirs = (statistics.median(seen[p]) for p in ("wireloom", "haproxy"))
-            ratio = statistics.median(a / b for a, b in zip(seen["wireloom"], seen["haproxy"]))
+
+            def once(pid, port):
+                return beside.cost(pid, lambda: mails(port, args.conns, args.seconds, body))[0] * 1e6
+            ours, theirs, ratio = beside.compare(beside.interleaved(peers, args.rounds, once))
             print(f"| {name} | {len(body)} | {args.conns} | {ours:.2f} | {theirs:.2f} | {ratio:.2f} |", flush=True)
-    finally:
-        for child in reversed(children):
-            child.terminate()
-        for child in children:
-            child.wait()
-        server.terminate()
-        shutil.rmtree(folder, ignore_errors=True)
+    server.terminate()
 
 
 if __name__ == "__main__":
