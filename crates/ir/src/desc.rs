@@ -131,6 +131,9 @@ pub struct ParamDesc {
     pub form: Form,
     pub default: Option<ParamValue>,
     pub doc: String,
+    /// It may change while the program runs ([`crate::live_params`]).
+    #[serde(default)]
+    pub live: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -2,7 +2,7 @@
 
 use crate::desc::*;
 use crate::segments::{self, Crossings};
-use crate::{core_partition, TableSharing};
+use crate::{core_partition, live_params, TableSharing};
 use std::collections::BTreeSet;
 
 impl crate::Module {
@@ -34,12 +34,14 @@ impl crate::Module {
             params: self
                 .params
                 .iter()
-                .map(|p| ParamDesc {
+                .zip(live_params::of(self))
+                .map(|(p, live)| ParamDesc {
                     name: p.name.clone(),
                     ty: p.ty,
                     form: p.form.clone(),
                     default: p.default.clone(),
                     doc: p.doc.clone(),
+                    live,
                 })
                 .collect(),
             ports: self.ports.iter().enumerate().map(|(n, p)| port_desc(self, n, p, &crossings)).collect(),

@@ -32,6 +32,7 @@ pub mod graph;
 pub mod header_bits;
 pub mod layout;
 pub mod link;
+pub mod live_params;
 mod on;
 pub mod ops;
 pub mod packed_keys;

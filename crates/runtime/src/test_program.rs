@@ -310,7 +310,7 @@ fn desc(exclusive: bool) -> Desc {
         segment: None,
     };
     let param =
-        |name: &str, ty, default| ParamDesc { name: name.into(), ty, form: Form::Plain, default, doc: String::new() };
+        |name: &str, ty, default| ParamDesc { name: name.into(), ty, form: Form::Plain, default, doc: String::new(), live: false };
     Desc {
         app: "line".into(),
         params: vec![

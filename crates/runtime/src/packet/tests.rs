@@ -131,6 +131,7 @@ pub fn desc(mode: u64) -> Desc {
             form: Form::Plain,
             default: Some(ParamValue::UInt(mode)),
             doc: String::new(),
+            live: false,
         }],
         ports: vec![
             port("wire", FrameEngine::Memory),
