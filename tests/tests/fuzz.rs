@@ -9,9 +9,8 @@ use wireloom_tests::{quickly_compiled, root, Output, Wireloom};
 /// The files of the library that have a protocol.
 fn protocols() -> Vec<String> {
     let files = std::fs::read_dir(root().join("std")).unwrap().map(|f| f.unwrap().path());
-    let has_protocol = |f: &PathBuf| {
-        f.is_file() && std::fs::read_to_string(f).unwrap().lines().any(|l| l.starts_with("protocol "))
-    };
+    let has_protocol =
+        |f: &PathBuf| f.is_file() && std::fs::read_to_string(f).unwrap().lines().any(|l| l.starts_with("protocol "));
     let mut all: Vec<String> = files.filter(has_protocol).map(|f| f.display().to_string()).collect();
     all.sort();
     assert!(all.len() > 10, "{all:?}");

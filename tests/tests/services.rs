@@ -11,6 +11,7 @@ mod clients_memcached;
 mod clients_redis;
 mod combiner;
 mod compile_cache;
+mod config;
 mod control;
 mod conversations;
 mod distribution;

@@ -152,7 +152,9 @@ fn messages(module: &Module, file: &Path, name: Option<&str>) -> Result<Vec<Mess
         let all: Vec<Message> = units.filter(|u| is_message(module, *u)).map(message).collect();
         return match all.is_empty() {
             false => Ok(all),
-            true => Err(Failure::Said(format!("{} has no frame ports and no protocol: nothing to fuzz", file.display()))),
+            true => {
+                Err(Failure::Said(format!("{} has no frame ports and no protocol: nothing to fuzz", file.display())))
+            }
         };
     };
     let one = message(find(module, name)?);
@@ -184,14 +186,16 @@ fn place(text: &str) -> Result<(PathBuf, Option<String>), Failure> {
     match world.resolve(Path::new("."), &parts) {
         Some((path, taken)) if taken == parts.len() => Ok((path, None)),
         Some((path, taken)) if taken == module.len() => Ok((path, Some(unit.to_string()))),
-        _ if module.is_empty() => {
-            Err(Failure::Said(format!("`{text}` names no unit; expected std.http.Request, std.http, file.loom:Unit or file.loom")))
-        }
+        _ if module.is_empty() => Err(Failure::Said(format!(
+            "`{text}` names no unit; expected std.http.Request, std.http, file.loom:Unit or file.loom"
+        ))),
         _ => {
             let name = module.join(".");
             let known = world::library();
             let hint = suggestions::lead(&name, known.iter().map(String::as_str));
-            Err(Failure::Said(format!("there is no module `{name}`{hint} expected std.http.Request, std.http, file.loom:Unit or file.loom")))
+            Err(Failure::Said(format!(
+                "there is no module `{name}`{hint} expected std.http.Request, std.http, file.loom:Unit or file.loom"
+            )))
         }
     }
 }

@@ -1,14 +1,14 @@
 //! `wireloom run`.
 
 use crate::args::{Cli, Command, Run};
-use crate::serve::args::Sets;
-use crate::serve::config::Config;
-use clap::{CommandFactory, Parser};
 use crate::engine::{self, How};
 use crate::place;
+use crate::serve::args::Sets;
+use crate::serve::config::Config;
 use crate::serve::{self, ignore_hangup};
 pub use crate::serve::{cpus, pairs, sets};
 use crate::{load, sanitize, Failure, Outcome};
+use clap::{CommandFactory, Parser};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;

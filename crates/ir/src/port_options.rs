@@ -124,7 +124,9 @@ pub fn copy(name: &str, from: &PortOptions, to: &mut PortOptions) {
     match (slot(to, name), slot(from, name)) {
         (Some(Slot::Time(a, _)), Some(Slot::Time(b, _))) => *a = *b,
         (Some(Slot::Times(a)), Some(Slot::Times(b))) => a.into_iter().zip(b).for_each(|(a, b)| *a = *b),
-        (Some(Slot::Count(a, _)), Some(Slot::Count(b, _))) | (Some(Slot::Auto(a, _)), Some(Slot::Auto(b, _))) => *a = *b,
+        (Some(Slot::Count(a, _)), Some(Slot::Count(b, _))) | (Some(Slot::Auto(a, _)), Some(Slot::Auto(b, _))) => {
+            *a = *b
+        }
         (Some(Slot::Switch(a)), Some(Slot::Switch(b))) => *a = *b,
         (Some(Slot::Byte(a)), Some(Slot::Byte(b))) => *a = *b,
         (Some(Slot::Reuse(a)), Some(Slot::Reuse(b))) => *a = *b,

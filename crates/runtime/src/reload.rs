@@ -10,8 +10,12 @@ use crate::params::{self, Settings};
 use crate::view::Group;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 use wireloom_ir::desc::{Desc, Half, ParamValue, PortKind};
 use wireloom_ir::port_options;
+
+/// A core that does not take settings within this time is stuck.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// An app's name, and its pairs.
 pub type AppSets = (String, Vec<(String, String)>);
@@ -31,6 +35,8 @@ pub struct Reload {
 pub(crate) struct NewSettings {
     /// Counts changes: a core that has seen another number looks.
     version: AtomicU32,
+    /// How many cores have taken the last change.
+    taken: AtomicU32,
     /// Of each app; none: those that it started with.
     apps: Mutex<Vec<Option<Arc<Settings>>>>,
 }
@@ -45,7 +51,21 @@ impl NewSettings {
         Some(self.apps.lock().unwrap_or_else(|e| e.into_inner()).clone())
     }
 
+    /// A core has taken the last change.
+    pub fn taken(&self) {
+        self.taken.fetch_add(1, Ordering::Release);
+    }
+
+    /// Waits until all cores have taken it: those that are busy do between two batches.
+    pub fn wait(&self, cores: usize) {
+        let end = Instant::now() + PATIENCE;
+        while (self.taken.load(Ordering::Acquire) as usize) < cores && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
     fn put(&self, apps: Vec<Option<Arc<Settings>>>) {
+        self.taken.store(0, Ordering::Release);
         *self.apps.lock().unwrap_or_else(|e| e.into_inner()) = apps;
         self.version.fetch_add(1, Ordering::Release);
     }
@@ -57,7 +77,11 @@ impl NewSettings {
 
 /// Reads the settings again. `groups`: those of services first; the cores of a group without
 /// [`NewSettings`] take none.
-pub(crate) fn reload(reload: &mut Reload, groups: &[(Arc<Group>, Option<Arc<NewSettings>>)]) -> Result<(), String> {
+pub(crate) fn reload(
+    reload: &mut Reload,
+    groups: &[(Arc<Group>, Option<Arc<NewSettings>>)],
+    wake: impl Fn(),
+) -> Result<(), String> {
     let (sets, mut lines) = (reload.read)()?;
     let mut all = Vec::new();
     for (group, new) in groups {
@@ -73,6 +97,10 @@ pub(crate) fn reload(reload: &mut Reload, groups: &[(Arc<Group>, Option<Arc<NewS
         if let Some(new) = new {
             new.put(settings);
         }
+    }
+    wake();
+    for (group, new) in groups {
+        new.iter().for_each(|new| new.wait(group.stats.len()));
     }
     if lines.is_empty() {
         (reload.tell)("the configuration was read again: nothing has changed");
@@ -124,7 +152,11 @@ fn values(desc: &Desc, old: &Settings, wanted: &Settings) -> (Vec<ParamValue>, V
             return was.clone();
         }
         lines.push(line(desc, &p.name, p.live));
-        if p.live { is.clone() } else { was.clone() }
+        if p.live {
+            is.clone()
+        } else {
+            was.clone()
+        }
     });
     let values = values.collect();
     (values, lines)

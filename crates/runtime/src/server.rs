@@ -175,10 +175,9 @@ impl Running {
         let Some(reload) = &mut options.reload else { return };
         let services = self.services.iter().map(|s| (s.cores.group.clone(), Some(s.settings.clone())));
         let packets = self.packets.iter().map(|p| (p.cores.group.clone(), None));
-        if let Err(e) = reload::reload(reload, &services.chain(packets).collect::<Vec<_>>()) {
+        if let Err(e) = reload::reload(reload, &services.chain(packets).collect::<Vec<_>>(), || self.wake()) {
             (reload.tell)(&format!("{e}\nthe settings stay as they were"));
         }
-        self.wake();
     }
 
     /// Whether `on start` has run on all cores: the tables that it fills are complete. Frames that

@@ -309,8 +309,14 @@ fn desc(exclusive: bool) -> Desc {
         half: Half::Both,
         segment: None,
     };
-    let param =
-        |name: &str, ty, default| ParamDesc { name: name.into(), ty, form: Form::Plain, default, doc: String::new(), live: false };
+    let param = |name: &str, ty, default| ParamDesc {
+        name: name.into(),
+        ty,
+        form: Form::Plain,
+        default,
+        doc: String::new(),
+        live: false,
+    };
     Desc {
         app: "line".into(),
         params: vec![

@@ -1,7 +1,7 @@
 //! The options of `wireloom run` and of executables made by `wireloom build`, as clap reads them.
 
-use clap::{Args, Parser, ValueEnum};
 use super::config::{Config, Setting};
+use clap::{Args, Parser, ValueEnum};
 use std::path::PathBuf;
 
 /// The command line of an executable made by `build`.

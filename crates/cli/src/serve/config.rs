@@ -61,7 +61,9 @@ impl Place {
         let number = line.to_string();
         let (margin, before) = (" ".repeat(number.len()), " ".repeat(column - 1));
         let mark = "^".repeat(*width);
-        Failure::Said(format!("{file}:{line}:{column}: {text}\n{margin} |\n{number} | {source}\n{margin} | {before}{mark}"))
+        Failure::Said(format!(
+            "{file}:{line}:{column}: {text}\n{margin} |\n{number} | {source}\n{margin} | {before}{mark}"
+        ))
     }
 }
 
@@ -71,8 +73,8 @@ impl Config {
         let text =
             std::fs::read_to_string(path).map_err(|e| Failure::Said(format!("--config {}: {e}", path.display())))?;
         let source = Source { file: path.display().to_string(), text: &text };
-        let root = DeTable::parse(&text)
-            .map_err(|e| source.place(&e.span().unwrap_or_default()).error(e.message().trim()))?;
+        let root =
+            DeTable::parse(&text).map_err(|e| source.place(&e.span().unwrap_or_default()).error(e.message().trim()))?;
         let mut config = Config { path: path.to_path_buf(), command, options: Vec::new(), settings: Vec::new() };
         let known = command();
         for (key, value) in root.get_ref() {

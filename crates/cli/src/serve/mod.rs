@@ -14,9 +14,9 @@ use std::time::{Duration, Instant};
 use wireloom_ir::desc::{Desc, Form, ParamType};
 use wireloom_ir::suggestions;
 use wireloom_runtime::control::Where;
-use wireloom_runtime::reload::Reload;
 use wireloom_runtime::engine::EngineKind;
 use wireloom_runtime::packet::nic::{Link, Role};
+use wireloom_runtime::reload::Reload;
 use wireloom_runtime::server::Ready;
 use wireloom_runtime::{packet, params, serve, value_syntax, AppSpec, Program, ServeOptions};
 

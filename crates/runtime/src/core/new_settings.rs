@@ -27,5 +27,10 @@ impl Core {
             }
             self.settings.kept.push(settings);
         }
+        // A timer that fires asks for the deadline anew.
+        for id in self.conns.ids() {
+            self.arm(id, self.now);
+        }
+        new.taken();
     }
 }
