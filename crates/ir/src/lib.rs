@@ -655,6 +655,8 @@ pub enum SimStep {
     SeeClosed(SimPort),
     /// Nothing may have been sent.
     SeeNothing(SimPort),
+    /// The next line that the program has logged must be this; none: there is none.
+    SeeLog(Option<Vec<u8>>),
     Close(SimPort),
     Reset(SimPort),
     /// A backend refuses / accepts connections from now on.

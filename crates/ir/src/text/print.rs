@@ -629,6 +629,8 @@ impl Printer<'_> {
             SimStep::See(p, b) => format!("see {} {}", at(p), bytes(b)),
             SimStep::SeeClosed(p) => format!("see_closed {}", at(p)),
             SimStep::SeeNothing(p) => format!("see_nothing {}", at(p)),
+            SimStep::SeeLog(Some(b)) => format!("see_log {}", bytes(b)),
+            SimStep::SeeLog(None) => "see_no_log".into(),
             SimStep::Close(p) => format!("close {}", at(p)),
             SimStep::Reset(p) => format!("reset {}", at(p)),
             SimStep::Refuse(p) => format!("refuse {}", at(p)),

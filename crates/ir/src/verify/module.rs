@@ -571,6 +571,7 @@ impl Checker<'_> {
                 | s @ SimStep::Reset(_)
                 | s @ SimStep::Refuse(_)
                 | s @ SimStep::Accept(_)
+                | s @ SimStep::SeeLog(_)
                 | s @ SimStep::Wait(_)
                 | s @ SimStep::Run(_)
                 | s @ SimStep::Give(_)
@@ -587,7 +588,7 @@ impl Checker<'_> {
                 | SimStep::Reset(p)
                 | SimStep::Refuse(p)
                 | SimStep::Accept(p) => self.need(p.port.index() < m.ports.len(), path, "a port does not exist"),
-                SimStep::Wait(_) | SimStep::At(..) => {}
+                SimStep::SeeLog(_) | SimStep::Wait(_) | SimStep::At(..) => {}
                 SimStep::Run(h) | SimStep::Give(h) | SimStep::SeeSame(h) => {
                     self.need(code(h), path, "a step's handler is not its own")
                 }

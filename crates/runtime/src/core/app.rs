@@ -397,6 +397,8 @@ pub struct AppCore {
     pub views: Vec<Box<[u64]>>,
     pub sessions: Vec<Box<[u64]>>,
     pub fault_handlers: Vec<u32>,
+    /// In tests: the program's lines that nobody has seen yet.
+    pub logged: Option<VecDeque<Vec<u8>>>,
     pub every: Vec<(u32, u64)>,
     pub start: Vec<u32>,
     pub end: Vec<u32>,
@@ -412,6 +414,9 @@ pub struct AppCore {
     foreign: Vec<u64>,
 }
 
+/// Most lines that a test keeps.
+const LOGGED_MAX: usize = 10_000;
+
 /// Bytes of views without a use that are kept for the next: those of a few hundred held messages.
 const VIEWS_KEPT: usize = 512 << 10;
 
@@ -421,6 +426,14 @@ pub const MAX_BUILT: usize = 16 << 20;
 pub const LARGE_BUILT: usize = 1 << 20;
 
 impl AppCore {
+    /// Logs a line of the program.
+    pub fn log_line(&mut self, level: u32, text: &[u8]) {
+        if let Some(lines) = self.logged.as_mut().filter(|l| l.len() < LOGGED_MAX) {
+            lines.push_back(text.to_vec());
+        }
+        crate::log_lines::log_line(&self.app.desc.app, level, text);
+    }
+
     pub fn new(app: Arc<App>, host: wl_host, index: u32, cores: u32, seed: u64) -> AppCore {
         let mut ports: Vec<Port> = (0..app.desc.ports.len()).map(|i| port(&app, i)).collect();
         let wl_ports: Box<[wl_port]> = ports.iter_mut().zip(&app.tables).map(|(p, t)| shown(p, t)).collect();
@@ -468,6 +481,7 @@ impl AppCore {
         AppCore {
             protos: app.desc.protocols.iter().map(|p| proto(&app, p)).collect(),
             fault_handlers: on(&|h| matches!(h, HandlerOn::Fault)),
+            logged: None,
             start: on(&|h| matches!(h, HandlerOn::Start)),
             end: on(&|h| matches!(h, HandlerOn::End)),
             every: every.collect(),

@@ -176,8 +176,10 @@ unsafe extern "C" fn log_line(core: *mut wl_core, level: u32, text: wl_bytes) {
     if let Some(note) = &mut this.noting {
         return note.column(text);
     }
-    let app = this.app_of(core).map_or("", |a| this.apps[a].app.desc.app.as_str());
-    crate::log_lines::log_line(app, level, text);
+    match this.app_of(core) {
+        Some(a) => this.apps[a].log_line(level, text),
+        None => crate::log_lines::log_line("", level, text),
+    }
 }
 
 unsafe extern "C" fn fault(core: *mut wl_core, kind: u32, place: u32) {

@@ -122,7 +122,7 @@ unsafe extern "C" fn grow(core: *mut wl_core, need: u32) -> c_int {
 unsafe extern "C" fn log_line(core: *mut wl_core, level: u32, text: wl_bytes) {
     // SAFETY: as above.
     let (this, text) = unsafe { (of(core), text.as_slice()) };
-    crate::log_lines::log_line(&this.app.app.desc.app, level, text);
+    this.app.log_line(level, text);
 }
 
 unsafe extern "C" fn fault(core: *mut wl_core, kind: u32, place: u32) {

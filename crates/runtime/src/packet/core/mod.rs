@@ -570,6 +570,16 @@ impl PacketCore {
         }
     }
 
+    /// Keeps the program's lines, for tests.
+    pub fn keep_lines(&mut self) {
+        self.app.logged = Some(Default::default());
+    }
+
+    /// The next line that the program has logged.
+    pub fn logged(&mut self) -> Option<Vec<u8>> {
+        self.app.logged.as_mut()?.pop_front()
+    }
+
     fn count_fault(&mut self, kind: u32, place: u32) {
         if let Some(w) = self.watched.as_mut().filter(|w| w.len() < FAULTS_MAX) {
             w.push((kind, place));
