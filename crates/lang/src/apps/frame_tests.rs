@@ -422,7 +422,14 @@ impl Compiler<'_> {
     }
 
     /// `for i in 0..10 { steps }`
-    pub fn for_step(&mut self, module: ModId, var: &Ident, list: &Expr, steps: &[ast::TestStep], span: Span) -> R<SimStep> {
+    pub fn for_step(
+        &mut self,
+        module: ModId,
+        var: &Ident,
+        list: &Expr,
+        steps: &[ast::TestStep],
+        span: Span,
+    ) -> R<SimStep> {
         let ExprKind::Range(from, to, inclusive) = &*list.kind else {
             return Err(self.error("E0619", list.span, "steps are repeated over a range: `for i in 0..10 { … }`"));
         };

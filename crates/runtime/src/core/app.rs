@@ -175,12 +175,7 @@ impl App {
     /// The doc comment of the fault gives the reason.
     pub fn start_fault(&self, stats: &AppStats) -> Option<String> {
         let (kind, place, _) = stats.faults.list().into_iter().next()?;
-        let at = self
-            .desc
-            .places
-            .get(place as usize)
-            .map(|p| format!(" at {}:{}:{}", p.file, p.line, p.column))
-            .unwrap_or_default();
+        let at = self.place_at(place);
         let says = self
             .own_fault(kind)
             .map(|f| f.doc.split_whitespace().collect::<Vec<_>>().join(" "))
@@ -191,6 +186,27 @@ impl App {
 
     pub fn place_name(&self, place: u32) -> String {
         self.desc.places.get(place as usize).map(|p| p.name.clone()).unwrap_or_default()
+    }
+
+    /// The same in the sources, `file:line:column`.
+    pub fn place_line(&self, place: u32) -> String {
+        let place = self.desc.places.get(place as usize);
+        place.map(|p| format!("{}:{}:{}", p.file, p.line, p.column)).unwrap_or_default()
+    }
+
+    /// The same, as a part of a line.
+    pub(super) fn place_at(&self, place: u32) -> String {
+        match self.place_line(place) {
+            line if line.is_empty() => line,
+            line => format!(" at {line}"),
+        }
+    }
+
+    /// A line about a fault of packets, at most one a second for each kind.
+    pub fn log_packet_fault(&self, kind: u32, place: u32, second: u64) {
+        let Some(more) = self.told.may(kind, second) else { return };
+        let more = if more > 0 { format!("; {more} more since the last such line") } else { String::new() };
+        log::warn!(target: "app", "{}: {}{}{more}", self.desc.app, self.fault_name(kind), self.place_at(place));
     }
 }
 

@@ -212,12 +212,6 @@ impl Core {
 }
 
 impl App {
-    /// A place in the sources, as a part of a line.
-    fn place_at(&self, place: u32) -> String {
-        let place = self.desc.places.get(place as usize);
-        place.map(|p| format!(" at {}:{}:{}", p.file, p.line, p.column)).unwrap_or_default()
-    }
-
     /// The address of a backend (`Slot::backend`), as the settings have it.
     fn backend_name(&self, (port, n): (u16, u32)) -> Option<&str> {
         match (port, n) {
