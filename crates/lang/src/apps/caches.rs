@@ -136,6 +136,7 @@ impl Compiler<'_> {
             key: self.lower_ty(key),
             value: self.lower_ty(entry),
             capacity: 0,
+            per_core: false,
             idle: 0,
             from_write: false,
             evict_lru: true,
