@@ -36,8 +36,10 @@ impl Make {
         let wire = format!("{}_in", self.prefix);
         let _ = writeln!(parts.members, "    port {wire} = nic(\"{wire}\")");
         self.ways = FRONT_PORTS.map(String::from).to_vec();
-        self.still = self.rng.chance(50);
-        for _ in 0..self.below(3) {
+        // A sender that changes packets gives whole ones to queues.
+        let queues = self.pick(&[0, 1, 1, 2, 2]);
+        self.still = self.rng.chance(if queues > 0 { 75 } else { 40 });
+        for _ in 0..queues {
             self.hook_queue(&mut parts)
         }
         self.hook = true;
@@ -72,17 +74,17 @@ impl Make {
         self.ways.push(format!("{q}{place}"));
         self.queues.push(format!("{q}{place}"));
         let (head, out) = (if instances { format!("on {q}[place](p)") } else { format!("on {q}(p)") }, &mut parts.back);
-        match b.below(6) {
+        match b.below(8) {
             0 if !instances => {
                 let _ = writeln!(out, "{q} -> {} // wired", b.ways[0]);
             }
-            0 | 1 => {
+            0..=2 => {
                 let _ = writeln!(
                     out,
                     "{head} {{ // state only\nlog p.f0, p.len\nif p.f2 {{ log \"state \", p.f3, \" \", p.f5 }}\n}}"
                 );
             }
-            2 | 3 => {
+            3..=5 => {
                 let _ = writeln!(out, "{head} {{ // headers only\nif p.udp {{ log p.f1, \" \", p.udp.dst, \" \", len(p.payload) }}\nif p.ip4 {{ log p.ip4.src, slice(p.payload, 0, 4) }}\n}}");
             }
             _ => {

@@ -331,12 +331,13 @@ impl<'m> BodyGen<'_, 'm> {
             Some(n) => (format!("{v}->to[{n}]"), format!("{v}->lim[{n}]")),
             None => (format!("{v}->top"), format!("{v}->end")),
         };
-        self.xdp_build(body);
+        line!(self, "{{");
+        let from = self.xdp_build(body);
         let leave = self.leave_fault();
         line!(
             self,
-            "{{ const uint32_t pos_ = {pos} & 65535, end_ = {end} & 65535, by_ = x->out - (end_ - pos_);\n\
-             if (WL_UNLIKELY(!wl_refill(x, {v}, pos_, end_, x->out))) {{ wl_fail(x, WL_F_OVERLOAD, {}); {leave} }}",
+            "const uint32_t pos_ = {pos} & 65535, end_ = {end} & 65535, by_ = x->out - (end_ - pos_);\n\
+             if (WL_UNLIKELY(!wl_refill(x, {v}, pos_, end_, x->out, {from}))) {{ wl_fail(x, WL_F_OVERLOAD, {}); {leave} }}",
             place.0
         );
         for k in &f.needed {
