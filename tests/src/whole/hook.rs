@@ -102,7 +102,16 @@ impl Make {
         let name = self.name("t");
         let key = self.pick(&[Ty::U32, Ty::U16, Ty::Ip4, Ty::U64, Ty::Bytes]);
         let kept = self.pick(&KEPT);
-        let (kind, key, value, text) = match self.below(14) {
+        let (kind, key, value, text) = match self.below(16) {
+            14 | 15 => {
+                let value = self.pick(&[Ty::U8, Ty::U16, Ty::U32, Ty::U64]);
+                let (key, of) = match self.rng.chance(30) {
+                    true => (Ty::U32, "array u32".to_string()),
+                    false => (key, key.text().to_string()),
+                };
+                // Each processor's part has room for all that packets and timers add.
+                (TableKind::Sums, key, value, format!("{of} -> {} {{ capacity 2000, per_core }}", value.text()))
+            }
             0 | 1 => {
                 let capacity = self.pick(&[1, 4, 64]);
                 let text = format!("array u32 -> {} {{ capacity {capacity} }}", kept.text());
@@ -144,6 +153,18 @@ impl Make {
             (TableKind::Ring, false) => {
                 let value = self.expr(t.value, 2);
                 writeln!(out, "if not {n}.push({value}) {{ log \"{n} is full\" }}")
+            }
+            (TableKind::Sums, true) if self.rng.chance(50) => {
+                let value = self.expr(t.value, 1);
+                writeln!(out, "{n}[{key}] = {value}")
+            }
+            (TableKind::Sums, false) if self.rng.chance(70) => {
+                let value = self.expr(t.value, 1);
+                writeln!(out, "{n}[{key}] += {value}")
+            }
+            (TableKind::Sums, _) => {
+                self.found(t, key, depth, out);
+                return true;
             }
             (TableKind::Ring, true) => return false,
             (TableKind::HyperLogLog, false) => writeln!(out, "{n}.add({key})"),
