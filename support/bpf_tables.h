@@ -112,10 +112,12 @@ extern volatile const uint64_t wl_seed;
 #define WL_SEED wl_seed
 #endif
 
-/* A loop over the words of a long key that count. The verifier follows two rounds of it. */
+/* A loop over the words of a long key that count. The first ones need no count of rounds, which
+   would cost as much as a word. The verifier follows two rounds of the others. */
 #define WL_WORDS(words, used, i, body) do { \
     uint32_t u_ = (used); \
-    _Pragma("nounroll") for (uint32_t j_ = (uint32_t)wl_unknown; j_ < u_; j_++) { \
+    _Pragma("unroll") for (uint32_t k_ = 0; k_ < 4; k_++) { if (k_ < u_) { const uint64_t i = k_; body; } } \
+    _Pragma("nounroll") for (uint32_t j_ = 4 + (uint32_t)wl_unknown; j_ < u_; j_++) { \
         WL_ROUND({ u_ = 0; }); \
         uint64_t i = j_; \
         WL_KEEP(i); \

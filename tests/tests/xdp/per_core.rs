@@ -30,13 +30,13 @@ fn sums_are_what_one_core_has() {
     table sizes: u16 -> record { packets: u64, small: u8, bytes: u32 } { capacity 4096, per_core }
     table hosts: (ip, u16) -> u16 { capacity 4096, per_core }
     table texts: bytes<20> -> u64 { capacity 4096, per_core }
-    table few: array u32 -> (u64, u32) { capacity 50, per_core }
+    table few: array u32 -> record { n: u64, bytes: u32 } { capacity 50, per_core }
     counter there
     state seen: u64
     on wire(p) where p.ip {
         update sizes[u16(p.len) % 90] { .packets += 1; .small += 100; .bytes += u32(p.len) * 65_000 }
         let at = u32(p.len) % 50
-        update few[at] { .0 += 1; .1 = u32(p.len) + .1 }
+        update few[at] { .n += 1; .bytes = u32(p.len) + .bytes }
         if p.tcp or p.udp { hosts[(p.ip.src, p.dport)] += 40_000 }
         if p.udp { texts[slice(p.payload, 0, 20)] += 3 }
         if sizes[60000] { there += 1 }
@@ -47,7 +47,7 @@ fn sums_are_what_one_core_has() {
         seen += u64(len(sizes))
         if seen % 7 == 3 { sizes[60] = { packets: seen, small: 5, bytes: 9 } }
         if seen % 5 == 1 { remove sizes[61] }
-        few[3] = (seen, 4)
+        few[3] = { n: seen, bytes: 4 }
     }
 }
 ",
