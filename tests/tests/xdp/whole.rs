@@ -105,7 +105,7 @@ impl App<'_> {
             args.extend(["--bind".into(), format!("{o}=pcap:{}", self.folder.name_of(&format!("{way}-{o}.pcap")))]);
         }
         let args: Vec<&str> = args.iter().map(String::as_str).collect();
-        let said = Wireloom::command_with(&args, |c| drop(c.env("RUST_LOG", "warn,wireloom::serve=info")));
+        let said = Wireloom::command_with(&args, |c| _ = c.env("RUST_LOG", "warn,wireloom::serve=info"));
         assert_eq!(said.code, Some(0), "{way}: {}", said.text);
         let text = |name: String| std::fs::read_to_string(self.folder.file(&name)).unwrap_or_default();
         let rows = |t: &String| {
