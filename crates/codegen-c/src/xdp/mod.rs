@@ -730,6 +730,15 @@ impl<'m> BodyGen<'_, 'm> {
         }
     }
 
+    /// The next value of a loop's counter. A comparison within the round may have told the verifier
+    /// the number, and it would count on from there.
+    pub(crate) fn next_round(&self, i: &str, max: u64) -> String {
+        match self.g.xdp && max > 1 {
+            true => format!("{i} = ({i} + 1) ^ wl_unknown"),
+            false => format!("{i}++"),
+        }
+    }
+
     /// A statement that has another form here. False: it has the same.
     #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     pub(crate) fn xdp_stmt(&mut self, s: &'m StmtKind) -> bool {
