@@ -1,7 +1,9 @@
 //! Tables of which each processor has a part: others see the sums.
 
+use super::live::has_xdp;
 use super::races::{at_once, udp_frame, word, Work};
 use super::*;
+use wireloom_tests::net::Net;
 
 /// Goes on on another processor, if there is one.
 fn move_on() {
@@ -163,4 +165,63 @@ fn explain_says_that_processors_have_parts() {
     assert!(told.text.contains("table sources: no locks: each processor has a part of its own"), "{}", told.text);
     let told = Wireloom::command(&["explain", &path.display().to_string()]);
     assert!(told.text.contains("traffic only adds"), "{}", told.text);
+}
+
+/// Frames of both processors of a real interface: commands and the dump at the end have their sums.
+#[test]
+fn sums_live() {
+    if !has_xdp() {
+        return;
+    }
+    let Some(net) = Net::new(&["a", "b"], &["ping", "taskset"]) else { return };
+    net.link(("a", "a0", "02:00:00:00:0a:01"), ("b", "b0", "02:00:00:00:0b:01"));
+    net.sh("a", "ip addr add 10.8.0.1/24 dev a0");
+    net.sh("b", "ip addr add 10.8.0.2/24 dev b0");
+    let folder = Folder::new("xdp-sums-live");
+    let source = "app sums {
+    port wire = nic(\"a0\")
+    table sources: ip -> record { packets: u64, bytes: u64 } { capacity 1K, per_core }
+    counter all
+    on wire(p) on xdp {
+        if p.ip4 and p.ip4.src == 10.8.0.2 { all += 1 }
+        if p.ip { update sources[p.ip.src] { .packets += 1; .bytes += u64(p.len) } }
+        p -> kernel
+    }
+}
+";
+    let (path, dump) = (written(&folder, source).display().to_string(), folder.name_of("sources.csv"));
+    std::fs::write(folder.file("first.csv"), "key,packets,bytes\n10.9.9.9,3,1000\n").expect("the folder is writable");
+    let control = net.folder.join("control").display().to_string();
+    let (load, out) = (format!("sources={}", folder.name_of("first.csv")), format!("sources={dump}"));
+    let mut app = net.app("a", &path, &["--control", &control, "--load", &load, "--dump", &out]);
+    let told = |args: &[&str]| {
+        let said = Wireloom::command(&[args, &["--control", &control]].concat());
+        assert_eq!(said.code, Some(0), "{args:?}: {}", said.text);
+        said.text
+    };
+    net.ping("b", "10.8.0.1", 1, 56);
+    for cpu in ["0", "1"] {
+        net.try_sh("b", &format!("taskset -c {cpu} ping -n -q -c 40 -i 0.005 10.8.0.1"));
+    }
+    told(&["table", "sources", "insert", "key=10.8.0.9", "packets=5", "bytes=7"]);
+    let number = |text: &str, name: &str| -> Option<u64> {
+        let found = text.split(|c: char| !c.is_ascii_alphanumeric()).skip_while(|w| *w != name).nth(1);
+        text.contains(name).then(|| text.split(&format!("\"{name}\":")).nth(1)).flatten().map_or_else(
+            || found.and_then(|n| n.parse().ok()),
+            |rest| rest.trim_start().split(|c: char| !c.is_ascii_digit()).next()?.parse().ok(),
+        )
+    };
+    let shown = told(&["table", "sources", "get", "key=10.8.0.2", "--json"]);
+    let counted = told(&["counter", "all", "--json"]);
+    let (sum, all) = (number(&shown, "packets"), number(&counted, "value"));
+    assert!(sum == all && sum >= Some(81), "{shown} {counted}");
+    assert_eq!(number(&told(&["table", "sources", "get", "key=10.8.0.9", "--json"]), "packets"), Some(5));
+    assert_eq!(number(&told(&["table", "sources", "get", "key=10.9.9.9", "--json"]), "bytes"), Some(1000));
+    told(&["table", "sources", "delete", "key=10.8.0.9"]);
+    let listed = told(&["table", "sources"]);
+    assert!(listed.contains("10.8.0.2") && !listed.contains("10.8.0.9"), "{listed}");
+    app.signal(libc::SIGINT);
+    assert_eq!(app.exit(), Some(0), "{}", app.output());
+    let rows = std::fs::read_to_string(&dump).expect("it is dumped");
+    assert!(rows.contains("10.9.9.9") && rows.matches("10.8.0.2").count() == 1, "{rows}");
 }
