@@ -154,10 +154,7 @@ impl Make {
                 let value = self.expr(t.value, 2);
                 writeln!(out, "if not {n}.push({value}) {{ log \"{n} is full\" }}")
             }
-            (TableKind::Sums, true) if self.rng.chance(50) => {
-                let value = self.expr(t.value, 1);
-                writeln!(out, "{n}[{key}] = {value}")
-            }
+            // A packet sees the part of its processor, not what a timer would set.
             (TableKind::Sums, false) if self.rng.chance(70) => {
                 let value = self.expr(t.value, 1);
                 writeln!(out, "{n}[{key}] += {value}")
