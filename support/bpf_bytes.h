@@ -88,7 +88,7 @@ WL_INLINE wl_bytes wl_of_frame(wl_fx *x, uint32_t at, uint32_t end) {
 #define wl_of_place(x, at, n) ({ const uint32_t at_ = (at); wl_of_frame(x, at_, at_ + (n)); })
 /* Bytes as a table has them: at most so many. A few of a key are copied word by word: a call of the
    kernel takes longer. What is behind them in their last word becomes 0, as it was. */
-#define WL_FEW_BYTES 32
+#define WL_FEW_BYTES 24
 #define WL_KEY_BYTES 512
 #define wl_pack_bytes(x, to, most, from) do { const wl_bytes p_ = (from); uint64_t c_ = p_.n; WL_KEEP(c_); if (c_ > (most)) c_ = (most); \
     if ((most) >= WL_FEW_BYTES && (most) <= WL_KEY_BYTES && WL_LIKELY(c_ <= WL_FEW_BYTES)) { \
