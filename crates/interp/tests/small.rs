@@ -22,7 +22,8 @@ fn known_digests() {
     assert_eq!(fmix64(0), 0);
     // The verification of SMHasher: hashes of 0, 1, 2, … of each length with seeds 256, 255, … are
     // hashed once more.
-    let all: Vec<u8> = (0..=255u8).flat_map(|n| murmur64(256 - u64::from(n), &(0..n).collect::<Vec<_>>()).to_le_bytes()).collect();
+    let all: Vec<u8> =
+        (0..=255u8).flat_map(|n| murmur64(256 - u64::from(n), &(0..n).collect::<Vec<_>>()).to_le_bytes()).collect();
     assert_eq!(murmur64(0, &all) as u32, 0x1f0d_3804);
     // The first and some later vectors of the reference implementation: 0, 1, 2, … of each length.
     let of = |n: u8| siphash([0x0706_0504_0302_0100, 0x0f0e_0d0c_0b0a_0908], &(0..n).collect::<Vec<_>>());

@@ -13,7 +13,15 @@ pub fn is_sum(m: &Module, ty: TyId) -> bool {
         Ty::UInt(bits) => *bits <= 64,
         Ty::Record(r) => m.records[r.index()].fields.iter().all(|f| is_sum(m, f.1)),
         Ty::Tuple(ts) => ts.iter().all(|t| is_sum(m, *t)),
-        Ty::Unit | Ty::Bool | Ty::Int(_) | Ty::Bytes(_) | Ty::Endpoint | Ty::Ip | Ty::Option(_) | Ty::List(..) | Ty::Msg(_) => false,
+        Ty::Unit
+        | Ty::Bool
+        | Ty::Int(_)
+        | Ty::Bytes(_)
+        | Ty::Endpoint
+        | Ty::Ip
+        | Ty::Option(_)
+        | Ty::List(..)
+        | Ty::Msg(_) => false,
     }
 }
 
@@ -23,7 +31,15 @@ pub fn numbers(m: &Module, ty: TyId) -> Vec<usize> {
         Ty::UInt(bits) => vec![(*bits as usize).div_ceil(8)],
         Ty::Record(r) => m.records[r.index()].fields.iter().flat_map(|f| numbers(m, f.1)).collect(),
         Ty::Tuple(ts) => ts.iter().flat_map(|t| numbers(m, *t)).collect(),
-        Ty::Unit | Ty::Bool | Ty::Int(_) | Ty::Bytes(_) | Ty::Endpoint | Ty::Ip | Ty::Option(_) | Ty::List(..) | Ty::Msg(_) => Vec::new(),
+        Ty::Unit
+        | Ty::Bool
+        | Ty::Int(_)
+        | Ty::Bytes(_)
+        | Ty::Endpoint
+        | Ty::Ip
+        | Ty::Option(_)
+        | Ty::List(..)
+        | Ty::Msg(_) => Vec::new(),
     }
 }
 
@@ -57,7 +73,9 @@ fn in_block(m: &Module, block: &[Stmt], called: &mut BTreeSet<FuncId>, found: &m
             TableStmt::Update { entry, body, .. } if adds(*entry, body) => return,
             TableStmt::Get { .. } | TableStmt::Len { .. } | TableStmt::Next { .. } => return,
             TableStmt::Remove { .. } | TableStmt::Delete { .. } | TableStmt::Pop { .. } => true,
-            TableStmt::Update { .. } | TableStmt::Put { .. } | TableStmt::Insert { .. } | TableStmt::Push { .. } => false,
+            TableStmt::Update { .. } | TableStmt::Put { .. } | TableStmt::Insert { .. } | TableStmt::Push { .. } => {
+                false
+            }
         };
         found.push(Misuse { table: stmt.table(), span: s.span, removes })
     });
@@ -160,12 +178,16 @@ mod tests {
         let one = || expr(ExprKind::Int(1));
         let set = |n, e| StmtKind::SetField(ENTRY, vec![n], e);
         assert!(adds(ENTRY, &body(vec![set(0, sum(field(0), one())), set(1, sum(one(), field(1)))])));
-        assert!(adds(ENTRY, &body(vec![StmtKind::Set(LocalId(4), sum(field(0), one())), set(0, expr(ExprKind::Local(LocalId(4))))])));
+        assert!(adds(
+            ENTRY,
+            &body(vec![StmtKind::Set(LocalId(4), sum(field(0), one())), set(0, expr(ExprKind::Local(LocalId(4))))])
+        ));
         assert!(adds(ENTRY, &body(vec![StmtKind::Set(ENTRY, sum(expr(ExprKind::Local(ENTRY)), one()))])));
         assert!(!adds(ENTRY, &body(vec![set(0, one())])));
         assert!(!adds(ENTRY, &body(vec![set(0, sum(field(1), one()))])));
         assert!(!adds(ENTRY, &body(vec![StmtKind::Set(LocalId(4), one()), set(0, expr(ExprKind::Local(LocalId(4))))])));
-        let branch = StmtKind::If { cond: expr(ExprKind::Bool(true)), then: body(vec![set(0, one())]), other: Vec::new() };
+        let branch =
+            StmtKind::If { cond: expr(ExprKind::Bool(true)), then: body(vec![set(0, one())]), other: Vec::new() };
         assert!(!adds(ENTRY, &body(vec![branch])));
     }
 }

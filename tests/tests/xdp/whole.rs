@@ -176,7 +176,9 @@ struct Outcome {
 
 /// Lines of the program's log, or of its faults, in any order: two segments log.
 fn lines(said: &str, sign: &str) -> Vec<String> {
-    let of = |l: &str| l.split_once(sign).map(|(head, rest)| if sign == " log " { format!("{head} {rest}") } else { rest.to_string() });
+    let of = |l: &str| {
+        l.split_once(sign).map(|(head, rest)| if sign == " log " { format!("{head} {rest}") } else { rest.to_string() })
+    };
     let mut all: Vec<String> = said.lines().filter_map(of).collect();
     all.sort();
     all
@@ -214,6 +216,9 @@ fn whole_programs() {
     features.judge(Kind::Hook, all);
     assert!(all * 2 > refused && sent[0] > 100 && sent[2] > 100 && faults > 0, "that says nothing");
     // Every other app has rings.
-    assert!(took.len() < 4 || sum.crossed > 100 && sum.cut * 20 > sum.crossed && sum.ringed * 20 > sum.crossed, "{sum:?}");
+    assert!(
+        took.len() < 4 || sum.crossed > 100 && sum.cut * 20 > sum.crossed && sum.ringed * 20 > sum.crossed,
+        "{sum:?}"
+    );
     no_internal_errors();
 }

@@ -104,7 +104,14 @@ impl Gen<'_> {
                 let (key, value, mask) =
                     (format!("struct {n}_key"), format!("struct {n}_value"), format!("struct {n}_mask"));
                 self.helpers.push_str(&map("BPF_MAP_TYPE_HASH", &key, &value, &t.capacity.to_string(), 1, n));
-                self.helpers.push_str(&map("BPF_MAP_TYPE_ARRAY", "uint32_t", &mask, &(MASKS + 1).to_string(), 0, &masks));
+                self.helpers.push_str(&map(
+                    "BPF_MAP_TYPE_ARRAY",
+                    "uint32_t",
+                    &mask,
+                    &(MASKS + 1).to_string(),
+                    0,
+                    &masks,
+                ));
                 self.helpers.push_str(&format!("WL_WILDCARD({n}, {masks}, {}, {values}, {MASKS})\n", x.key_words()));
             }
             TableKind::Ring => {
@@ -116,9 +123,14 @@ impl Gen<'_> {
                     x.ring
                 ));
             }
-            TableKind::HyperLogLog => {
-                self.helpers.push_str(&map("BPF_MAP_TYPE_ARRAY", "uint32_t", "uint64_t", &HLL_REGISTERS.to_string(), MMAPABLE, n))
-            }
+            TableKind::HyperLogLog => self.helpers.push_str(&map(
+                "BPF_MAP_TYPE_ARRAY",
+                "uint32_t",
+                "uint64_t",
+                &HLL_REGISTERS.to_string(),
+                MMAPABLE,
+                n,
+            )),
             TableKind::Exact => {}
         }
     }
@@ -205,7 +217,9 @@ impl<'m> BodyGen<'_, 'm> {
 
     fn xdp_lock_slot(&mut self, map: &str) -> String {
         let leave = self.leave_fault();
-        format!("if (WL_UNLIKELY(!wl_lock_if(!{map}_alone(x), &s_->lock))) {{ wl_fail(x, WL_F_OVERLOAD, 0); {leave} }}\n")
+        format!(
+            "if (WL_UNLIKELY(!wl_lock_if(!{map}_alone(x), &s_->lock))) {{ wl_fail(x, WL_F_OVERLOAD, 0); {leave} }}\n"
+        )
     }
 
     /// Opens a block with the slot `s_` of an array's entry; another number is a fault.

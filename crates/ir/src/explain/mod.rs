@@ -553,7 +553,11 @@ fn state(m: &Module, out: &mut String) {
         };
         rows.push((
             format!("table {}", t.name),
-            format!("{whose}; {} entries, {}; full: {full}{idle}{parts}{cache}", count(t.capacity), bytes(table_bytes(m, t))),
+            format!(
+                "{whose}; {} entries, {}; full: {full}{idle}{parts}{cache}",
+                count(t.capacity),
+                bytes(table_bytes(m, t))
+            ),
             vec![format!("{} -> {}", shown(m, t.key), shown(m, t.value))],
         ));
     }
