@@ -73,6 +73,24 @@ static inline uint32_t wl_crc32c(wl_bytes b) {
     return wl_crc(t, b);
 }
 
+/* MurmurHash64A (A. Appleby). */
+static inline uint64_t wl_murmur64(uint64_t seed, wl_bytes b) {
+    const uint64_t by = UINT64_C(0xc6a4a7935bd1e995);
+    uint64_t h = seed ^ b.n * by, rest = 0;
+    uint32_t i = 0;
+    for (; b.n - i >= 8; i += 8) {
+        uint64_t k = wl_le64(b.p + i) * by;
+        k = (k ^ k >> 47) * by;
+        h = (h ^ k) * by;
+    }
+    if (i < b.n) {
+        for (unsigned j = 0; j < b.n - i; j++) rest |= (uint64_t)b.p[i + j] << 8 * j;
+        h = (h ^ rest) * by;
+    }
+    h = (h ^ h >> 47) * by;
+    return h ^ h >> 47;
+}
+
 /* ---- SipHash-2-4 (Aumasson and Bernstein, INDOCRYPT 2012) ---- */
 
 static inline uint64_t wl_rol64(uint64_t v, unsigned s) { return v << s | v >> (64 - s); }

@@ -323,7 +323,8 @@ impl<'g, 'm> BodyGen<'g, 'm> {
                     1 => ("", String::new()),
                     _ => (self.first_round(), self.round()),
                 };
-                line!(self, "for ({i} = 0{first}; {i} < UINT64_C({max}); {i}++) {{");
+                let next = self.next_round(&i, *max);
+                line!(self, "for ({i} = 0{first}; {i} < UINT64_C({max}); {next}) {{");
                 self.out.push_str(&round);
                 self.loop_body(&i, None, body, self.pauses_in(&s.kind));
             }
@@ -519,7 +520,8 @@ impl<'g, 'm> BodyGen<'g, 'm> {
         line!(self, "{i} = (uint64_t)({from_text}){first}; {end} = (uint64_t)({to_text}){first};");
         self.check(from.may_fault() || to.may_fault());
         let round = self.round();
-        line!(self, "for (; {i} < {end}; {i}++) {{\n{round}{name} = ({c}){i};");
+        let next = self.next_round(&i, u64::MAX);
+        line!(self, "for (; {i} < {end}; {next}) {{\n{round}{name} = ({c}){i};");
         self.loop_body(&i, Some(&end), body, pauses);
     }
 

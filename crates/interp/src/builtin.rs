@@ -37,6 +37,24 @@ pub fn crc32c(b: &[u8]) -> u32 {
     !b.iter().fold(!0, |c, x| (0..8).fold(c ^ u32::from(*x), |c, _| bit(c)))
 }
 
+/// MurmurHash64A (A. Appleby).
+pub fn murmur64(seed: u64, b: &[u8]) -> u64 {
+    const BY: u64 = 0xc6a4_a793_5bd1_e995;
+    let words = b.chunks_exact(8);
+    let word = |w: &[u8]| w.iter().rev().fold(0, |w, x| w << 8 | u64::from(*x));
+    let rest = words.remainder();
+    let mut h = seed ^ (b.len() as u64).wrapping_mul(BY);
+    for w in words {
+        let k = word(w).wrapping_mul(BY);
+        h = (h ^ (k ^ k >> 47).wrapping_mul(BY)).wrapping_mul(BY);
+    }
+    if !rest.is_empty() {
+        h = (h ^ word(rest)).wrapping_mul(BY)
+    }
+    h = (h ^ h >> 47).wrapping_mul(BY);
+    h ^ h >> 47
+}
+
 /// The hash by which waits for an entry are told of its changes.
 pub fn key_hash(key: &[u8]) -> u64 {
     siphash([0, 0], key)

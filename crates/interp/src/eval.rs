@@ -398,6 +398,7 @@ impl Env<'_> {
             Builtin::Fnv1a64 => n(builtin::fnv1a64(bytes(0)?)),
             Builtin::Crc32 => n(builtin::crc32(bytes(0)?) as u64),
             Builtin::Crc32c => n(builtin::crc32c(bytes(0)?) as u64),
+            Builtin::Murmur64 => n(builtin::murmur64(int(0)? as u64, bytes(1)?)),
             Builtin::SipHash => n(builtin::siphash([int(0)? as u64, int(1)? as u64], bytes(2)?)),
             Builtin::Md5U32 => n(builtin::md5_u32(bytes(0)?) as u64),
             Builtin::Min | Builtin::Max => {

@@ -39,6 +39,7 @@ pub mod packed_keys;
 pub mod packet_state;
 pub mod parse_graph;
 pub mod passes;
+pub mod per_core;
 mod per_packet;
 pub mod placement;
 pub mod plans;
@@ -288,6 +289,8 @@ pub struct Table {
     pub key: TyId,
     pub value: TyId,
     pub capacity: u64,
+    /// Each core may keep entries of its own: traffic only adds to them, others see sums.
+    pub per_core: bool,
     /// ns; 0 = never
     pub idle: u64,
     /// `idle` counts from the last write, not from the last use.
@@ -315,6 +318,7 @@ impl Table {
             key,
             value,
             capacity: 0,
+            per_core: false,
             idle: 0,
             from_write: false,
             evict_lru: false,

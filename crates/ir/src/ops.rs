@@ -219,6 +219,9 @@ rows! {
     Fnv1a64 "fnv1a64" (Bytes) -> U(64), Bytes, Pure, ALL, "u64, FNV-1a", "fnv1a64(b)";
     Crc32 "crc32" (Bytes) -> U(32), Bytes, Pure, FPGA, "u32, the CRC of Ethernet and zlib", "crc32(b)";
     Crc32c "crc32c" (Bytes) -> U(32), Bytes, Pure, FPGA, "u32, the CRC of iSCSI, SCTP and ext4 (RFC 3720)", "crc32c(b)";
+    Murmur64 "murmur64" (U(64), Bytes) -> U(64), Bytes, Pure, ALL,
+        "u64, MurmurHash64A with a seed: a hash of long bytes that is faster than `hash`",
+        "murmur64(seed, b)";
     SipHash "siphash" (U(64), U(64), Bytes) -> U(64), Bytes, Pure, FPGA,
         "u64, SipHash-2-4 with a secret key of two numbers: for tokens, and for hashes that a sender must not predict",
         "siphash(k0, k1, b)";

@@ -175,6 +175,7 @@ pub fn serve_all(
             served.frames, served.frames_sent, served.frames_dropped
         );
         eprintln!("wireloom: {counts}, {faults}, in {ms} ms");
+        served.kinds.iter().for_each(|(kind, n)| log::info!("faults: {n} {kind}"));
         served.link.iter().for_each(|line| eprintln!("wireloom: {line}"));
     }
     Ok(())

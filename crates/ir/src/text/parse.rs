@@ -193,6 +193,7 @@ impl Parser {
         let value = self.ty()?;
         self.word("capacity")?;
         let capacity = self.num()?;
+        let per_core = self.eat_word("per_core");
         self.word("idle")?;
         let idle = self.num()?;
         let from_write = self.eat_word("from_write");
@@ -213,6 +214,7 @@ impl Parser {
             key,
             value,
             capacity,
+            per_core,
             idle,
             from_write,
             evict_lru,

@@ -549,6 +549,11 @@ pub static CODES: &[Code] = &[
          `on q.get(p)` and the wiring `q.get -> …` receive. All channels of a queue lead to one \
          segment, and each of them has a handler.",
         "unit H { order big  kind: u8 }\npacket P { h: H }\napp a {\n    port w = memory(\"w\") as P, o = memory(\"o\") as P\n    queue q { depth 8, channels [get, set] }\n    segment s on cpu(0) { w -> q }\n    segment t on cpu(1) {\n        q.get -> o\n        q.set -> o\n    }\n}\n"),
+    code("E0661", "an entry that is no sum",
+        "Of a table with `per_core`, each core may have entries of its own. Timers, signals and \
+         commands see their sums. So values are unsigned numbers, or records of them, and traffic \
+         only adds to them: `t[k] += n`, or `update` with `+=`.",
+        "unit H { order big  src: ip4 }\npacket P { h: H }\napp a {\n    port w = memory(\"w\") as P\n    table seen: ip4 -> u64 { capacity 100, per_core }\n    on w(p) where p.h { seen[p.h.src] = 1 }\n}\n"),
     code("E0670", "an operation that XDP does not have",
         "A handler `on xdp` is a program in the kernel, which allows less than the CPU. \
          `docs/placement.md` has the table of what runs there. Leave `on xdp` out, and the CPU runs \
