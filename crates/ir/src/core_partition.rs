@@ -197,7 +197,14 @@ impl Uses {
                 PortKind::Listen(_) | PortKind::Connect(_) => self.streams = true,
             },
             Await { .. } => self.streams = true,
-            SetSession(..) | Close | Tell { .. } | OpenUpstream { .. } | CloseUpstream(_) => {
+            SetSession(..)
+            | Close
+            | Tell { .. }
+            | OpenUpstream { .. }
+            | CloseUpstream(_)
+            | Become { .. }
+            | Hold(_)
+            | Release(_) => {
                 (self.streams, self.connection) = (true, true)
             }
             Deliver { .. } | Dismiss(_) => self.streams = true,

@@ -73,6 +73,7 @@ impl Compiler<'_> {
             }
         }
         self.check_handle_ports();
+        self.check_holds();
         self.note_segments(module, app);
         for m in &app.members {
             if let MemberKind::State { name, ty: _, init: Some(e) } = &m.kind {
