@@ -31,6 +31,9 @@ const MESSAGES: &[&str] = &[
     "std.mysql.Front",
     "std.mysql.Back",
     "std.tls.FromClient",
+    "std.tunnel.Bytes",
+    "std.websocket.FromClient",
+    "std.websocket.FromServer",
     "std.beanstalk.Command",
     "std.beanstalk.Reply",
 ];

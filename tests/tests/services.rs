@@ -5,6 +5,7 @@
 mod access_log;
 mod admin;
 mod beanstalk;
+mod become_protocol;
 mod caches;
 mod clients_http;
 mod clients_memcached;
@@ -12,7 +13,6 @@ mod clients_redis;
 mod combiner;
 mod compile_cache;
 mod control;
-mod become_protocol;
 mod conversations;
 mod distribution;
 mod faults_http;

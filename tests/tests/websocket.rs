@@ -179,14 +179,8 @@ fn frames_torn_at_every_byte() {
             frame(0x82, &[7; 130]),
         ]
         .concat();
-        let said = [
-            &b"\x81\x05whole\x81"[..],
-            &[text.len() as u8],
-            text.as_bytes(),
-            b"\x82\x7e\0\x82",
-            &[7; 130],
-        ]
-        .concat();
+        let said =
+            [&b"\x81\x05whole\x81"[..], &[text.len() as u8], text.as_bytes(), b"\x82\x7e\0\x82", &[7; 130]].concat();
         let all = [ASK.as_bytes(), &frames].concat();
         // The whole request has been torn by others; from its last bytes on.
         for cut in ASK.len() - 4..all.len() {

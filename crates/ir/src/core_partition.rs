@@ -204,9 +204,7 @@ impl Uses {
             | CloseUpstream(_)
             | Become { .. }
             | Hold(_)
-            | Release(_) => {
-                (self.streams, self.connection) = (true, true)
-            }
+            | Release(_) => (self.streams, self.connection) = (true, true),
             Deliver { .. } | Dismiss(_) => self.streams = true,
             SetState(s, _) => {
                 self.changes.insert(Resource::State(*s));

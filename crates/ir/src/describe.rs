@@ -12,7 +12,8 @@ impl crate::Module {
         let own =
             |t: crate::TableId| self.tables.get(t.index()).is_some_and(|t| self.sharing(t) == TableSharing::Parts);
         let mut keeps = false;
-        for h in self.handlers.iter().filter(|h| matches!(h.on, crate::On::Message { .. } | crate::On::Upstream { .. })) {
+        for h in self.handlers.iter().filter(|h| matches!(h.on, crate::On::Message { .. } | crate::On::Upstream { .. }))
+        {
             crate::walk::stmts(&h.body.block, &mut |s| {
                 keeps |= matches!(s.kind, crate::StmtKind::SetState(..)) || s.kind.changed_table().is_some_and(own)
             });

@@ -103,7 +103,9 @@ impl Module {
         let unit = |p: ProtocolId, of: fn(&Protocol) -> Option<UnitId>| Some((p, of(self.protocols.get(p.index())?)?));
         match on {
             On::Message { protocol, .. } => unit(protocol, |p| Some(p.request)),
-            On::Upstream { upstream, protocol } => unit(self.spoken(Peer::Upstream(upstream), protocol)?, |p| p.response),
+            On::Upstream { upstream, protocol } => {
+                unit(self.spoken(Peer::Upstream(upstream), protocol)?, |p| p.response)
+            }
             On::Opened(_) | On::Closed(_) | On::Greeting(_) | On::Probe(_) | On::Signal(_) => None,
             On::UpstreamOpened(_) | On::UpstreamClosed(_) | On::Frame { .. } | On::Check { .. } => None,
             On::Fault | On::Start | On::End | On::Every(_) | On::Test(_) => None,

@@ -154,12 +154,11 @@ impl Maker<'_> {
             Value::Const(v) => format!(" {}", explain::constant(v)),
         };
         let udp = if p.udp { " udp" } else { "" };
-        let session = p.protocols.iter().filter_map(|q| m.protocols.get(q.index())).any(|q| q.sharing == Sharing::Session);
+        let session =
+            p.protocols.iter().filter_map(|q| m.protocols.get(q.index())).any(|q| q.sharing == Sharing::Session);
         let word_of = |n| ["as", if session { "then" } else { "or" }].get(n).copied().unwrap_or("or");
         let mut lines = vec![line(format!("{word}{udp}{at}"))];
-        lines.extend(
-            protocols.iter().enumerate().map(|(n, q)| line(format!("{} {q}", word_of(n)))),
-        );
+        lines.extend(protocols.iter().enumerate().map(|(n, q)| line(format!("{} {q}", word_of(n)))));
         let (what, text) = match (&p.kind, read) {
             (PortKind::Frames { .. }, true) => ("received", "received"),
             (PortKind::Frames { .. }, false) => ("sent", "sent"),

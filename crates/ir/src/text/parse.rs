@@ -269,7 +269,11 @@ impl Parser {
 
     /// ` as P`
     pub fn in_protocol(&mut self) -> Res<Option<ProtocolId>> {
-        if self.eat_word("as") { self.index().map(|p| Some(ProtocolId(p))) } else { Ok(None) }
+        if self.eat_word("as") {
+            self.index().map(|p| Some(ProtocolId(p)))
+        } else {
+            Ok(None)
+        }
     }
 
     pub fn peer(&mut self) -> Res<Peer> {

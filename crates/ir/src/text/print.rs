@@ -417,11 +417,9 @@ impl Printer<'_> {
 
     fn on(&self, on: &On) -> String {
         match on {
-            On::Message { port, protocol } => format!(
-                "message {} {}",
-                self.port_ref(*port),
-                self.protocol_ref(*protocol)
-            ),
+            On::Message { port, protocol } => {
+                format!("message {} {}", self.port_ref(*port), self.protocol_ref(*protocol))
+            }
             On::Frame { port, unit } => format!("frame {} {}", self.port_ref(*port), self.unit_ref(*unit)),
             On::Opened(p) => format!("opened {}", self.port_ref(*p)),
             On::Greeting(p) => format!("greeting {}", self.port_ref(*p)),

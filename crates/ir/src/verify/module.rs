@@ -136,9 +136,8 @@ impl Checker<'_> {
             self.need((*n as usize) < self.m.params.len(), &path, "its parameter does not exist")
         }
         if let PortKind::Connect(_) = p.kind {
-            let session = |q: &ProtocolId| {
-                self.m.protocols.get(q.index()).is_some_and(|q| q.sharing == desc::Sharing::Session)
-            };
+            let session =
+                |q: &ProtocolId| self.m.protocols.get(q.index()).is_some_and(|q| q.sharing == desc::Sharing::Session);
             let one = p.protocols.len() == 1 || p.protocols.iter().all(session);
             self.need(one, &path, "a connect port has exactly one protocol, or those of conversations");
             let asks = |q: &ProtocolId| {
@@ -177,7 +176,8 @@ impl Checker<'_> {
         self.need(m.upstreams.len() <= UPSTREAMS_MAX, "upstreams", "too many upstreams");
         for (n, c) in m.upstreams.iter().enumerate() {
             let connects = m.ports.get(c.port.index()).is_some_and(|p| matches!(p.kind, PortKind::Connect(_)));
-            let protocol = m.spoken(Peer::Upstream(UpstreamId(n as u32)), None).and_then(|p| m.protocols.get(p.index()));
+            let protocol =
+                m.spoken(Peer::Upstream(UpstreamId(n as u32)), None).and_then(|p| m.protocols.get(p.index()));
             let session = protocol.is_some_and(|p| p.sharing == desc::Sharing::Session && p.response.is_some());
             self.need(connects && session, &format!("upstream {}", c.name), "its port connects to no conversation");
         }

@@ -4,12 +4,12 @@
 
 pub mod addresses;
 pub mod assign;
+mod become_protocol;
 pub mod built_message;
 pub mod builtins;
 pub mod calls;
 pub mod coerce;
 pub mod control;
-mod become_protocol;
 mod conversation;
 pub mod crypto;
 pub mod destination;

@@ -786,7 +786,8 @@ impl Core {
         self.enter(a);
         let wl: *mut wl_core = &mut *self.apps[a].wl;
         // SAFETY: the program's own function; the fault is in place.
-        let flags = table.fault_reply.map_or(0, |f| unsafe { f(table.self_, wl, u32::from(proto), &told, std::ptr::null()) });
+        let flags =
+            table.fault_reply.map_or(0, |f| unsafe { f(table.self_, wl, u32::from(proto), &told, std::ptr::null()) });
         self.apps[a].wl.outcome = 0;
         let built = self.apps[a].built();
         if built.n > 0 && flags & WL_R_NOTHING == 0 && !self.is_fed(client) {
