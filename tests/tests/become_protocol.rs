@@ -114,7 +114,7 @@ fn small(kind: u8, body: &[u8]) -> Vec<u8> {
 }
 
 /// Compiled and interpreted, on either engine.
-const WAYS: [&[&str]; 3] = [&[], &["--interpret"], &["--engine", "io_uring"]];
+const WAYS: [&[&str]; 3] = [&[], &["--interpret"], &["--engine", "uring"]];
 
 #[test]
 fn rest_of_the_request_torn_at_every_byte() {

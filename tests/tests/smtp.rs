@@ -252,7 +252,7 @@ fn starttls_is_passed_on_and_nothing_is_put_behind_it() {
         "--admin",
         &admin_at,
     ];
-    let gateway = Controlled::run("smtp_gateway", &args);
+    let _gateway = Controlled::run("smtp_gateway", &args);
     let text = format!(
         "
 import smtplib, ssl

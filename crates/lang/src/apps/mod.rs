@@ -73,7 +73,6 @@ impl Compiler<'_> {
             }
         }
         self.check_handle_ports();
-        self.check_holds();
         self.note_segments(module, app);
         for m in &app.members {
             if let MemberKind::State { name, ty: _, init: Some(e) } = &m.kind {
@@ -106,6 +105,7 @@ impl Compiler<'_> {
         self.table_signals();
         self.unhandled();
         self.unhandled_upstreams();
+        self.check_holds();
         self.check_caches();
         self.place_segments();
         self.core_partition();
