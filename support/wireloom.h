@@ -238,7 +238,8 @@ typedef struct wl_host {
      * read in it. It must be that of the task's message, be held, or have said nothing yet. Bytes
      * that are there already are refused, unless `rest`. */
     uint32_t (*become)(struct wl_task *, uint32_t member, uint32_t proto, uint32_t rest);
-    /* No message of a member is read until it becomes another protocol, or is released (`on` is 0). */
+    /* No message of a member is read until it becomes another protocol, or is released (`on` is
+     * 0). */
     void (*hold)(struct wl_task *, uint32_t member, uint32_t on);
 } wl_host;
 

@@ -160,7 +160,7 @@ pub enum StmtKind {
     /// Closes the task's connection when its output is sent.
     Close,
     /// A message to a member of the task's conversation, in a protocol of its port. None: the port
-    /// speaks only one. A member that speaks another one at present is the fault `unspoken`.
+    /// speaks only one. If the member speaks another one at present, that is the fault `unspoken`.
     Tell {
         to: Peer,
         protocol: Option<ProtocolId>,
@@ -168,8 +168,8 @@ pub enum StmtKind {
         place: PlaceId,
     },
     /// A message to each client that a handle or a list of them names. A client that is gone, or
-    /// that takes its messages too slowly, gets none: a fault is counted at the place. The protocol:
-    /// as in `Tell`.
+    /// that takes its messages too slowly, gets none: a fault is counted at the place. The protocol
+    /// is as in `Tell`.
     Deliver {
         to: Expr,
         protocol: Option<ProtocolId>,

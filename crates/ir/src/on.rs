@@ -21,8 +21,8 @@ pub enum On {
     /// to it on a connection of its own. An answer brings it back.
     Probe(PortId),
     Closed(PortId),
-    /// A message on an upstream of a client's conversation; local 0 is the message. The protocol: as
-    /// in [`StmtKind::Tell`].
+    /// A message on an upstream of a client's conversation; local 0 is the message. The protocol is
+    /// as in [`StmtKind::Tell`].
     Upstream {
         upstream: UpstreamId,
         protocol: Option<ProtocolId>,

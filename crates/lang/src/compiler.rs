@@ -112,7 +112,7 @@ pub struct Compiler<'a> {
     pub app_ast: Option<Rc<ast::Element>>,
     /// Ports whose clients' handles the app keeps.
     pub handle_ports: Vec<ast::Ident>,
-    pub holds: crate::body::Holds,
+    pub holds: crate::items::Holds,
     pub test_names: TestNames,
     /// The element whose statements are being made: see [`ir::Span::element`].
     pub element: u32,

@@ -15,13 +15,6 @@ pub struct Talk {
     pub opened: Vec<ir::UpstreamId>,
 }
 
-/// Members that the app holds, and those whose change of protocol demands it.
-#[derive(Default)]
-pub struct Holds {
-    there: Vec<Peer>,
-    needed: Vec<(Peer, Span)>,
-}
-
 impl Lower<'_, '_> {
     /// `become websocket for client, up with rest`
     pub fn become_protocol(&mut self, named: &Path, (members, rest): (&[Expr], bool), span: Span) -> R<()> {

@@ -37,7 +37,7 @@ pub mod stmts;
 pub mod unparse_check;
 pub mod wrong_value;
 
-pub use become_protocol::{Holds, Talk};
+pub use become_protocol::Talk;
 
 use crate::compiler::{Compiler, Reported, R};
 use crate::ir_builder as build;

@@ -7,7 +7,7 @@
 //!
 //! A receiver does not hold up its senders. Beyond `max_queued` bytes of output it gets no further
 //! message. Each message that does not arrive is a fault: `lost` if the client is gone, `overload`
-//! if its output or an inbox is full, `unspoken` if it speaks another protocol at present.
+//! if its output or an inbox is full. It is `unspoken` if the client speaks another protocol.
 
 use super::conversation::ENDING;
 use super::fault::NO_PORT;
