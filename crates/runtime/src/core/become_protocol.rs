@@ -6,8 +6,8 @@
 //! A change must not fall between two readings of the same bytes. So the member must stand at a
 //! boundary that the program knows. Its message is at hand, or it is on hold, or it has said
 //! nothing yet. Bytes that it has sent ahead are refused, unless the program takes them as the
-//! `rest`. Else a stranger could send commands behind STARTTLS, which the server would take for a part of
-//! the encrypted conversation (CVE-2011-0411).
+//! `rest`. Else a stranger could send commands behind STARTTLS, which the server would take for a
+//! part of the encrypted conversation (CVE-2011-0411).
 
 use super::conversation::ENDING;
 use super::slab::Id;
