@@ -5,6 +5,7 @@
 mod access_log;
 mod admin;
 mod beanstalk;
+mod become_protocol;
 mod caches;
 mod clients_http;
 mod clients_memcached;
@@ -43,4 +44,5 @@ mod signals;
 mod smtp;
 mod tls_router;
 mod udp;
+mod websocket;
 mod word_count;

@@ -222,6 +222,10 @@ impl FaultKind {
     pub const INTERNAL: Self = Self(18);
     /// An `expect` of a test that does not hold.
     pub const EXPECT: Self = Self(17);
+    /// Bytes have come ahead of a change of protocol.
+    pub const EARLY: Self = Self(19);
+    /// A message of a protocol that its receiver does not speak at present.
+    pub const UNSPOKEN: Self = Self(20);
     pub const USER: u16 = 32;
 }
 

@@ -303,6 +303,7 @@ fn desc(exclusive: bool) -> Desc {
         pauses: None,
         alone: false,
         run_to: None,
+        run_as: 0,
         begins: Begins::Any,
         frames: FrameUse::Edits,
         sends: true,

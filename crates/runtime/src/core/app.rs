@@ -257,7 +257,7 @@ fn check(program: &Program, desc: &Desc) -> Result<(), Error> {
             | HandlerOn::Greeting { port }
             | HandlerOn::Probe { port }
             | HandlerOn::Closed { port } => port,
-            HandlerOn::Upstream { upstream }
+            HandlerOn::Upstream { upstream, .. }
             | HandlerOn::UpstreamOpened { upstream }
             | HandlerOn::UpstreamClosed { upstream } => {
                 desc.upstreams.get(upstream as usize).map_or(u32::MAX, |c| c.port)
@@ -341,8 +341,8 @@ pub const NO_HANDLER: u32 = u32::MAX;
 /// An upstream, made ready: the backend connection that a client's session keeps.
 pub struct UpstreamHandlers {
     pub port: u16,
-    /// The handlers of its messages, of its opening and of its end.
-    pub message: u32,
+    /// The handlers of its messages in each protocol of the port, of its opening and of its end.
+    pub message: Vec<u32>,
     pub opened: Vec<u32>,
     pub closed: Vec<u32>,
 }
@@ -351,11 +351,16 @@ fn upstreams(desc: &Desc) -> Vec<UpstreamHandlers> {
     let all = |on: HandlerOn| -> Vec<u32> {
         desc.handlers.iter().enumerate().filter(|(_, h)| h.on == on).map(|(i, _)| i as u32).collect()
     };
+    let protocols = |port: u32| desc.ports.get(port as usize).map_or(0, |p| p.protocols.len() as u32);
     let upstream = |(n, c): (usize, &desc::UpstreamDesc)| {
         let upstream = n as u32;
+        let message = |alternative| {
+            let on = HandlerOn::Upstream { upstream, alternative };
+            all(on).first().copied().unwrap_or(NO_HANDLER)
+        };
         UpstreamHandlers {
             port: c.port as u16,
-            message: all(HandlerOn::Upstream { upstream }).first().copied().unwrap_or(NO_HANDLER),
+            message: (0..protocols(c.port)).map(message).collect(),
             opened: all(HandlerOn::UpstreamOpened { upstream }),
             closed: all(HandlerOn::UpstreamClosed { upstream }),
         }

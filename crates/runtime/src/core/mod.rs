@@ -26,6 +26,7 @@
 pub mod app;
 mod backend;
 mod barrier;
+mod become_protocol;
 mod body_pieces;
 mod client;
 mod connection_limit;

@@ -100,6 +100,7 @@ pub fn desc(mode: u64) -> Desc {
         pauses: None,
         alone: false,
         run_to: None,
+        run_as: 0,
         begins: Begins::Any,
         frames,
         sends: true,

@@ -74,6 +74,8 @@ pub fn table() -> wl_host {
         dismiss: Some(dismiss),
         wait: Some(wait),
         changed: None,
+        r#become: None,
+        hold: None,
     }
 }
 
@@ -85,7 +87,7 @@ unsafe extern "C" fn close(_: *mut wl_task) {}
 /// As for `call`.
 unsafe extern "C" fn wait(_: *mut wl_task, _: u32, _: u64, _: u64, _: u32) {}
 
-unsafe extern "C" fn tell(_: *mut wl_task, _: u32, _: wl_bytes, _: u32) -> u32 {
+unsafe extern "C" fn tell(_: *mut wl_task, _: u32, _: u32, _: wl_bytes, _: u32) -> u32 {
     WL_F_LOST
 }
 
@@ -95,7 +97,7 @@ unsafe extern "C" fn open(_: *mut wl_task, _: u32, _: u32) -> u32 {
 
 unsafe extern "C" fn shut(_: *mut wl_task, _: u32) {}
 
-unsafe extern "C" fn deliver(_: *mut wl_task, _: *const u64, _: u32, _: wl_bytes, _: u32, _: u32) {}
+unsafe extern "C" fn deliver(_: *mut wl_task, _: *const u64, _: u32, _: wl_bytes, _: u32, _: u32, _: u32) {}
 
 unsafe extern "C" fn dismiss(_: *mut wl_task, _: *const u64, _: u32) {}
 
