@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define WL_ABI 17u
+#define WL_ABI 18u
 
 typedef struct wl_bytes { const uint8_t *p; uint32_t n; uint32_t _pad; } wl_bytes;
 
@@ -38,7 +38,9 @@ enum { WL_M_CLOSE = 1,       /* the connection ends after this message (and its 
        WL_M_ENDS = 512,      /* where it is passed on, the message ends with the connection (`pass as`)  */
        WL_M_REFUSAL = 1024,  /* a response that refuses its request: a greeting so answered closes the connection */
        WL_M_ALONE = 2048,    /* a request that waits for the answers before it, and is waited for by those behind it */
-       WL_M_STRAY = 4096 };  /* a response that is not its request's: the connection has lost its order */
+       WL_M_STRAY = 4096,    /* a response that is not its request's: the connection has lost its order */
+       WL_M_IDLE = 8192,     /* behind this message of a server its session may go to another client    */
+       WL_M_RESET = 16384 }; /* this message of a server says that its session is reset                 */
 
 /* First member of every unit's view. A view is the parser's whole state: position independent (all
  * offsets count from the message's first byte), resumable at any byte, freely movable by memcpy. */
@@ -111,6 +113,8 @@ enum { WL_F_NONE = 0,
        WL_F_CANCELLED = 15,  /* client went away; nobody is told                                   */
        WL_F_NO_REPLY = 16,   /* handler ended without answering                                    */
        WL_F_INTERNAL = 18,   /* fault_reply only: a handler has ended with MALFORMED, CONSTRAINT or TOO_LONG */
+       WL_F_SHUTDOWN = 19,   /* fault_reply only: the service ends; a client of a conversation is told  */
+       WL_F_ENDED = 20,      /* no fault: a connection has ended in order                           */
        WL_F_USER = 32 };
 
 /* side: flags. WL_SIDE_IN_STEP: the faulty message has been read to its end, the next one
@@ -231,6 +235,16 @@ typedef struct wl_host {
     void (*wait)(struct wl_task *, uint32_t table, uint64_t hash, uint64_t timeout_ns, uint32_t flags);
     /* An entry for which handlers wait has been set or removed. */
     void (*changed)(struct wl_core *, uint32_t table, uint64_t hash);
+    /* Gives an upstream to the pool of sessions of this key, and lets its client take sessions of
+     * that pool. */
+    void (*release)(struct wl_task *, uint32_t upstream, wl_bytes key);
+    /* Opens an upstream with a session of its client's pool, to an instance of its port. Messages
+     * wait until there is one. Answers as open(). */
+    uint32_t (*take)(struct wl_task *, uint32_t upstream, uint32_t index);
+    /* The sessions of a key to an instance of a port, on this core. */
+    uint32_t (*pooled)(struct wl_core *, uint32_t port, uint32_t index, wl_bytes key);
+    /* The number of an open upstream's connection; 0: there is none. */
+    uint64_t (*upstream_id)(struct wl_task *, uint32_t upstream);
 } wl_host;
 
 /* A connect port as handlers see it. */

@@ -34,6 +34,7 @@ mod mqtt_broker;
 mod mysql;
 mod plain_proxies;
 mod postgres;
+mod postgres_pools;
 mod random_commands;
 mod redis;
 mod redis_transactions;

@@ -385,12 +385,13 @@ impl<'g, 'm> BodyGen<'g, 'm> {
             StmtKind::Send { port, index, msg } => self.send(*port, index, msg),
             StmtKind::Tell { to, msg, place } => self.tell(*to, msg, *place),
             StmtKind::Deliver { to, msg, place } => self.deliver(to, msg, *place),
-            StmtKind::OpenUpstream { upstream, index, place } => {
-                let text = self.expr(index);
-                line!(self, "{{ const uint32_t i_ = (uint32_t)({text});");
-                self.check(index.may_fault());
-                line!(self, "const uint32_t lost_ = x->core->host->open(t, {}, i_);", upstream.0);
-                self.unless_lost(*place);
+            StmtKind::OpenUpstream { upstream, index, place } => self.open("open", (*upstream, index, *place)),
+            StmtKind::TakeUpstream { upstream, index, place } => self.open("take", (*upstream, index, *place)),
+            StmtKind::ReleaseUpstream { upstream, key } => {
+                let text = self.expr(key);
+                line!(self, "{{ const wl_bytes k_ = {text};");
+                self.check(key.may_fault());
+                line!(self, "x->core->host->release(t, {}, k_); }}", upstream.0);
             }
             StmtKind::Dismiss(to) => self.dismiss(to),
             StmtKind::CloseUpstream(upstream) => line!(self, "x->core->host->shut(t, {});", upstream.0),

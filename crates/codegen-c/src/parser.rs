@@ -774,6 +774,8 @@ impl Gen<'_> {
                 (&p.refusal, "WL_M_REFUSAL"),
                 (&p.stray, "WL_M_STRAY"),
                 (&p.private_response, "WL_M_PRIVATE"),
+                (&p.idle, "WL_M_IDLE"),
+                (&p.reset, "WL_M_RESET"),
             ];
             let both = p.response == Some(p.request);
             let mut side = |here: bool, test: &str, clauses: &[(&Option<Expr>, &str)]| {

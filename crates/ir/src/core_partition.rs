@@ -197,7 +197,13 @@ impl Uses {
                 PortKind::Listen(_) | PortKind::Connect(_) => self.streams = true,
             },
             Await { .. } => self.streams = true,
-            SetSession(..) | Close | Tell { .. } | OpenUpstream { .. } | CloseUpstream(_) => {
+            SetSession(..)
+            | Close
+            | Tell { .. }
+            | OpenUpstream { .. }
+            | CloseUpstream(_)
+            | TakeUpstream { .. }
+            | ReleaseUpstream { .. } => {
                 (self.streams, self.connection) = (true, true)
             }
             Deliver { .. } | Dismiss(_) => self.streams = true,
@@ -224,6 +230,7 @@ impl Uses {
             | ExprKind::ConnPeer
             | ExprKind::ConnLocal
             | ExprKind::ConnId
+            | ExprKind::UpstreamConn(_)
             | ExprKind::ConnHandle
             | ExprKind::ConnFlow => self.connection = true,
             ExprKind::Call(f, _) => called.push(*f),

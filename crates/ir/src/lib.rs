@@ -218,6 +218,10 @@ impl FaultKind {
     /// The faults that protocols see in the place of MALFORMED, CONSTRAINT and TOO_LONG where a
     /// handler has ended with it.
     pub const INTERNAL: Self = Self(18);
+    /// Told where the service ends: no handler raises it.
+    pub const SHUTDOWN: Self = Self(19);
+    /// Why a connection has ended, without a fault.
+    pub const ENDED: Self = Self(20);
     /// An `expect` of a test that does not hold.
     pub const EXPECT: Self = Self(17);
     pub const USER: u16 = 32;
@@ -410,6 +414,12 @@ pub struct Protocol {
     pub refusal: Option<Expr>,
     /// The answer is not that of its request (`matches`).
     pub stray: Option<Expr>,
+    /// Behind this message of a server its session may go to another client of its pool.
+    #[serde(default)]
+    pub idle: Option<Expr>,
+    /// This message of a server says that its session is reset.
+    #[serde(default)]
+    pub reset: Option<Expr>,
     /// Bytes that may stand in front of a request, and how often: they are dropped.
     pub ignore: Option<(Vec<u8>, u8)>,
     /// The classes of answers ([`StmtKind::Outcome`]).
@@ -458,6 +468,8 @@ impl Protocol {
             tunnel: None,
             refusal: None,
             stray: None,
+            idle: None,
+            reset: None,
             ignore: None,
             classes: Vec::new(),
             on_log: None,
@@ -475,8 +487,17 @@ impl Protocol {
     }
 
     /// Conditions over an answer.
-    pub fn response_clauses(&self) -> [&Option<Expr>; 6] {
-        [&self.close_response, &self.interim, &self.tunnel, &self.refusal, &self.stray, &self.private_response]
+    pub fn response_clauses(&self) -> [&Option<Expr>; 8] {
+        [
+            &self.close_response,
+            &self.interim,
+            &self.tunnel,
+            &self.refusal,
+            &self.stray,
+            &self.private_response,
+            &self.idle,
+            &self.reset,
+        ]
     }
 
     /// So many first bytes of a refused message are told (`WL_START`).

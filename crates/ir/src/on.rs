@@ -20,6 +20,9 @@ pub enum On {
     /// A backend of a connecting port is down: the reply, of the protocol's request unit, is sent
     /// to it on a connection of its own. An answer brings it back.
     Probe(PortId),
+    /// A session of a connecting port goes back to its pool: the reply, of the protocol's request
+    /// unit, is sent on it. Its answers reset the session.
+    Reset(PortId),
     Closed(PortId),
     /// A message on an upstream of a client's conversation; local 0 is the message.
     Upstream(UpstreamId),
@@ -52,6 +55,7 @@ impl On {
             | On::Opened(_)
             | On::Greeting(_)
             | On::Probe(_)
+            | On::Reset(_)
             | On::Closed(_)
             | On::Upstream(_)
             | On::UpstreamOpened(_)
@@ -76,7 +80,7 @@ impl On {
     pub fn frame_unit(&self) -> Option<UnitId> {
         match self {
             On::Frame { unit, .. } | On::Check { unit, .. } => Some(*unit),
-            On::Message { .. } | On::Opened(_) | On::Closed(_) | On::Greeting(_) | On::Probe(_) | On::Signal(_) => None,
+            On::Message { .. } | On::Opened(_) | On::Closed(_) | On::Greeting(_) | On::Probe(_) | On::Reset(_) | On::Signal(_) => None,
             On::Upstream(_) | On::UpstreamOpened(_) | On::UpstreamClosed(_) => None,
             On::Fault | On::Start | On::End | On::Every(_) | On::Test(_) => None,
         }
@@ -86,7 +90,7 @@ impl On {
     pub fn frame_port(&self) -> Option<PortId> {
         match self {
             On::Frame { port, .. } => Some(*port),
-            On::Message { .. } | On::Opened(_) | On::Closed(_) | On::Greeting(_) | On::Probe(_) | On::Signal(_) => None,
+            On::Message { .. } | On::Opened(_) | On::Closed(_) | On::Greeting(_) | On::Probe(_) | On::Reset(_) | On::Signal(_) => None,
             On::Upstream(_) | On::UpstreamOpened(_) | On::UpstreamClosed(_) => None,
             On::Fault | On::Start | On::End | On::Every(_) | On::Test(_) | On::Check { .. } => None,
         }
@@ -100,7 +104,7 @@ impl Module {
         match on {
             On::Message { protocol, .. } => unit(protocol, |p| Some(p.request)),
             On::Upstream(upstream) => unit(self.upstream_protocol(upstream)?, |p| p.response),
-            On::Opened(_) | On::Closed(_) | On::Greeting(_) | On::Probe(_) | On::Signal(_) => None,
+            On::Opened(_) | On::Closed(_) | On::Greeting(_) | On::Probe(_) | On::Reset(_) | On::Signal(_) => None,
             On::UpstreamOpened(_) | On::UpstreamClosed(_) | On::Frame { .. } | On::Check { .. } => None,
             On::Fault | On::Start | On::End | On::Every(_) | On::Test(_) => None,
         }

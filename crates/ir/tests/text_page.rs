@@ -70,6 +70,8 @@ fn word(s: &StmtKind) -> &'static str {
         Deliver { .. } => "deliver",
         OpenUpstream { .. } => "open",
         CloseUpstream(_) => "shut",
+        TakeUpstream { .. } => "take",
+        ReleaseUpstream { .. } => "release",
         Dismiss(_) => "dismiss",
         Log(_) => "log",
         Emit(_) => "emit",
@@ -93,7 +95,7 @@ fn word(s: &StmtKind) -> &'static str {
 }
 
 /// As many as `word` tells apart.
-const STATEMENTS: usize = 50;
+const STATEMENTS: usize = 52;
 
 #[test]
 fn every_statement_has_a_row_and_an_example() {

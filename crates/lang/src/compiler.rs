@@ -653,4 +653,6 @@ pub const BUILTIN_FAULTS: &[(&str, ir::FaultKind)] = &[
     ("cancelled", ir::FaultKind::CANCELLED),
     ("no_reply", ir::FaultKind::NO_REPLY),
     ("internal", ir::FaultKind::INTERNAL),
+    ("shutdown", ir::FaultKind::SHUTDOWN),
+    ("ended", ir::FaultKind::ENDED),
 ];

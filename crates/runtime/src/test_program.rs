@@ -337,6 +337,7 @@ fn desc(exclusive: bool) -> Desc {
             classes: Vec::new(),
             logs: false,
             tells_drain: false,
+            tells_idle: false,
             args: [false; 2],
         }],
         units: vec!["Request".into(), "Response".into()],

@@ -141,6 +141,8 @@ pub enum ClauseKind {
     OnRequest { name: Ident, guard: Option<Expr>, body: Block },
     /// `on probe { reply … }`: a request that shows whether a server answers.
     OnProbe { body: Block },
+    /// `on reset { reply … }`: a message after which a session is as new.
+    OnReset { body: Block },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -160,6 +162,8 @@ pub enum FlagKind {
     Interim,
     Tunnel,
     Refusal,
+    Idle,
+    Reset,
     NoReply,
     Alone,
     Repeat,

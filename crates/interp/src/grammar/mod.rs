@@ -184,6 +184,8 @@ impl Grammar {
                     (&p.refusal, WL_M_REFUSAL),
                     (&p.stray, WL_M_STRAY),
                     (&p.private_response, WL_M_PRIVATE),
+                    (&p.idle, WL_M_IDLE),
+                    (&p.reset, WL_M_RESET),
                 ],
                 false => &[
                     (&p.close_request, WL_M_CLOSE),

@@ -96,6 +96,8 @@ impl KnownConditions<'_> {
             | StmtKind::Dismiss(_)
             | StmtKind::OpenUpstream { .. }
             | StmtKind::CloseUpstream(_)
+            | StmtKind::TakeUpstream { .. }
+            | StmtKind::ReleaseUpstream { .. }
             | StmtKind::Log(_)
             | StmtKind::Emit(_)
             | StmtKind::Wait { .. }
@@ -366,6 +368,8 @@ fn lasts_itself(e: &ExprKind) -> bool {
         | ExprKind::Call(..)
         | ExprKind::PortUp(..)
         | ExprKind::PortLoad(..)
+        | ExprKind::Pooled { .. }
+        | ExprKind::UpstreamConn(_)
         | ExprKind::Ketama(..)
         | ExprKind::Modula(..)
         | ExprKind::Maglev(..)
@@ -441,6 +445,8 @@ fn changed(s: &StmtKind, f: &mut dyn FnMut(LocalId)) {
         | StmtKind::Close
         | StmtKind::OpenUpstream { .. }
         | StmtKind::CloseUpstream(_)
+        | StmtKind::TakeUpstream { .. }
+        | StmtKind::ReleaseUpstream { .. }
         | StmtKind::Dismiss(_)
         | StmtKind::Log(_)
         | StmtKind::Emit(_)

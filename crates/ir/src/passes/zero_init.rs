@@ -56,6 +56,7 @@ fn bodies(m: &Module) -> Vec<(Body, usize)> {
             | On::Opened(_)
             | On::Greeting(_)
             | On::Probe(_)
+            | On::Reset(_)
             | On::Closed(_)
             | On::Upstream(_)
             | On::UpstreamOpened(_)

@@ -284,6 +284,8 @@ forms! {
         [" " table " [" key "] mask " mask " priority " priority [" -> " dst]];
     "open" OpenUpstream { upstream, index, place } = [" " upstream " [" index "] at " place];
     "shut" CloseUpstream(upstream) = [" " upstream];
+    "take" TakeUpstream { upstream, index, place } = [" " upstream " [" index "] at " place];
+    "release" ReleaseUpstream { upstream, key } = [" " upstream " for " key];
     "dismiss" Dismiss(to) = [" " to];
     "table_push" TablePush { table, value, dst } = [" " table " = " value " -> " dst];
     "table_pop" TablePop { table, dst } = [" " table " -> " dst];
@@ -360,6 +362,7 @@ forms! {
     "port_len" PortLen(port) = ["(" port ")"];
     "port_up" PortUp(port, n) = ["(" port ", " n ")"];
     "port_load" PortLoad(port, n) = ["(" port ", " n ")"];
+    "pooled" Pooled { port, index, key } = ["(" port ", " index ", " key ")"];
     "ketama" Ketama(port, key) = ["(" port ", " key ")"];
     "modula" Modula(port, hash) = ["(" port ", " hash ")"];
     "maglev" Maglev(port, hash) = ["(" port ", " hash ")"];
@@ -375,6 +378,7 @@ forms! {
     "conn_peer" ConnPeer = [];
     "conn_local" ConnLocal = [];
     "conn_id" ConnId = [];
+    "upstream_conn" UpstreamConn(upstream) = ["(" upstream ")"];
     "conn_handle" ConnHandle = [];
     "conn_flow" ConnFlow = [];
     "now" Now = [];

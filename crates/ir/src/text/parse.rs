@@ -296,6 +296,7 @@ impl Parser {
             "opened" => On::Opened(PortId(self.index()?)),
             "greeting" => On::Greeting(PortId(self.index()?)),
             "probe" => On::Probe(PortId(self.index()?)),
+            "reset" => On::Reset(PortId(self.index()?)),
             "closed" => On::Closed(PortId(self.index()?)),
             "upstream" => On::Upstream(UpstreamId(self.index()?)),
             "upstream_opened" => On::UpstreamOpened(UpstreamId(self.index()?)),

@@ -148,6 +148,8 @@ impl Parser {
                 "interim" => p.interim = Some(s.expr()?),
                 "tunnel" => p.tunnel = Some(s.expr()?),
                 "refusal" => p.refusal = Some(s.expr()?),
+                "idle" => p.idle = Some(s.expr()?),
+                "reset" => p.reset = Some(s.expr()?),
                 "stray" => p.stray = Some(s.expr()?),
                 _ => return s.error(format!("unknown clause `{word}`")),
             }

@@ -426,6 +426,7 @@ impl Printer<'_> {
             On::Opened(p) => format!("opened {}", self.port_ref(*p)),
             On::Greeting(p) => format!("greeting {}", self.port_ref(*p)),
             On::Probe(p) => format!("probe {}", self.port_ref(*p)),
+            On::Reset(p) => format!("reset {}", self.port_ref(*p)),
             On::Closed(p) => format!("closed {}", self.port_ref(*p)),
             On::Upstream(c) => format!("upstream {}", self.upstream_ref(*c)),
             On::UpstreamOpened(c) => format!("upstream_opened {}", self.upstream_ref(*c)),
@@ -544,6 +545,8 @@ impl Printer<'_> {
             ("tunnel", &p.tunnel, p.response),
             ("refusal", &p.refusal, p.response),
             ("stray", &p.stray, p.response),
+            ("idle", &p.idle, p.response),
+            ("reset", &p.reset, p.response),
         ];
         for (name, e, unit) in clauses {
             if let Some(e) = e {

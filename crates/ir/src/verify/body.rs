@@ -577,6 +577,17 @@ impl<'a> Flow<'a, '_, '_> {
                 self.c.need(known, path, "there is no conversation here");
                 self.c.fault(path, FaultKind::REFUSED, *place);
             }
+            StmtKind::TakeUpstream { upstream, index, place } => {
+                self.c.need(self.c.is_uint(index.ty), path, "an instance is not an unsigned integer");
+                let known = self.code.conn && upstream.index() < self.c.m.upstreams.len();
+                self.c.need(known, path, "there is no conversation here");
+                self.c.fault(path, FaultKind::REFUSED, *place);
+            }
+            StmtKind::ReleaseUpstream { upstream, key } => {
+                self.c.need(self.c.is_bytes(key.ty), path, "the key of a pool is not bytes");
+                let known = self.code.conn && upstream.index() < self.c.m.upstreams.len();
+                self.c.need(known, path, "there is no conversation here");
+            }
             StmtKind::CloseUpstream(upstream) => {
                 let known = self.code.conn && upstream.index() < self.c.m.upstreams.len();
                 self.c.need(known, path, "there is no conversation here");
@@ -643,6 +654,8 @@ impl<'a> Flow<'a, '_, '_> {
                             | StmtKind::Close
                             | StmtKind::OpenUpstream { .. }
                             | StmtKind::CloseUpstream(_)
+                            | StmtKind::TakeUpstream { .. }
+                            | StmtKind::ReleaseUpstream { .. }
                             | StmtKind::Dismiss(_)
                             | StmtKind::Queue { .. }
                             | StmtKind::Frame { .. }
@@ -659,6 +672,8 @@ impl<'a> Flow<'a, '_, '_> {
                         | StmtKind::Deliver { .. }
                         | StmtKind::Dismiss(_)
                         | StmtKind::OpenUpstream { .. }
+                        | StmtKind::TakeUpstream { .. }
+                        | StmtKind::ReleaseUpstream { .. }
                 );
                 self.c.need(!suspends && !sends, path, "`on fault` may not do this")
             }

@@ -300,9 +300,13 @@ impl Checker<'_> {
                     }
                     vec![Ty::Msg(unit)]
                 }
-                On::Opened(p) | On::Greeting(p) | On::Probe(p) | On::Closed(p) => {
+                On::Opened(p) | On::Greeting(p) | On::Probe(p) | On::Reset(p) => {
                     self.need(p.index() < m.ports.len(), &path, "its port does not exist");
                     vec![Ty::UInt(32)]
+                }
+                On::Closed(p) => {
+                    self.need(p.index() < m.ports.len(), &path, "its port does not exist");
+                    vec![Ty::UInt(32), Ty::UInt(16)]
                 }
                 On::Upstream(_) => {
                     let Some((_, unit)) = m.message_of(h.on) else {
@@ -311,9 +315,13 @@ impl Checker<'_> {
                     };
                     vec![Ty::Msg(unit)]
                 }
-                On::UpstreamOpened(c) | On::UpstreamClosed(c) => {
+                On::UpstreamOpened(c) => {
                     self.need(c.index() < m.upstreams.len(), &path, "its upstream does not exist");
                     vec![Ty::UInt(32)]
+                }
+                On::UpstreamClosed(c) => {
+                    self.need(c.index() < m.upstreams.len(), &path, "its upstream does not exist");
+                    vec![Ty::UInt(32), Ty::UInt(16)]
                 }
                 On::Fault => vec![Ty::UInt(16), Ty::UInt(32)],
                 On::Test(n) => {
@@ -344,7 +352,7 @@ impl Checker<'_> {
             let (reply, conn) = match h.on {
                 On::Message { protocol, .. } => (m.protocols[protocol.index()].response, true),
                 On::Upstream(_) | On::UpstreamOpened(_) | On::UpstreamClosed(_) => (None, true),
-                On::Greeting(p) | On::Probe(p) => (
+                On::Greeting(p) | On::Probe(p) | On::Reset(p) => (
                     m.ports
                         .get(p.index())
                         .and_then(|p| m.protocols.get(p.protocols.first()?.index()))
@@ -360,7 +368,7 @@ impl Checker<'_> {
                 | On::Test(_)
                 | On::Check { .. } => (None, false),
             };
-            let message = matches!(h.on, On::Message { .. } | On::Greeting(_) | On::Probe(_));
+            let message = matches!(h.on, On::Message { .. } | On::Greeting(_) | On::Probe(_) | On::Reset(_));
             let code = Code {
                 kind: if message { BodyKind::Message } else { BodyKind::Event },
                 ret: m.signal_of(h.on).map(|s| s.ret),

@@ -141,6 +141,8 @@ pub struct Lower<'c, 'a> {
     /// A copy of the request at hand: its answer is read, and goes nowhere.
     pub copy: bool,
     pub handler: Option<HandlerCtx>,
+    /// The connection to a server whose message is handled.
+    pub behind: Option<ir::UpstreamId>,
     pub ret: Ret,
     pub inlined: Vec<String>,
     /// A message is being built: what changes tables or waits has no place in it.
@@ -248,6 +250,7 @@ impl<'c, 'a> Lower<'c, 'a> {
             epoch: 0,
             replied: Replied::No,
             handler: None,
+            behind: None,
             ret: Ret::Nowhere,
             inlined: vec![],
             building: false,
@@ -339,6 +342,8 @@ impl<'c, 'a> Lower<'c, 'a> {
                 | StmtKind::Dismiss(_)
                 | StmtKind::OpenUpstream { .. }
                 | StmtKind::CloseUpstream(_)
+                | StmtKind::TakeUpstream { .. }
+                | StmtKind::ReleaseUpstream { .. }
                 | StmtKind::Output { .. }
                 | StmtKind::Return(_)
         );
@@ -376,7 +381,9 @@ impl<'c, 'a> Lower<'c, 'a> {
                 | Tell { .. }
                 | Deliver { .. }
                 | Dismiss(_)
-                | OpenUpstream { .. } => Some("waits, answers or sends"),
+                | OpenUpstream { .. }
+                | TakeUpstream { .. }
+                | ReleaseUpstream { .. } => Some("waits, answers or sends"),
                 _ => None,
             };
             if let Some(what) = what {

@@ -9,6 +9,7 @@ use super::ejection::Down;
 use super::handler_stack::HandlerStack;
 use super::pipelining_policy::PipeliningPolicy;
 use super::request_numbers::RequestNumbers;
+use super::session_pools::{Pooling, NO_GROUP};
 use super::slab::Id;
 use super::Raw;
 use crate::abi::*;
@@ -213,6 +214,14 @@ pub struct Conn {
     pub numbers: Option<Box<RequestNumbers>>,
     /// Its part in a conversation: 0 none, 1 the client, from 2 on the upstream.
     pub member: u8,
+    /// Of a conversation: its part in a pool of sessions, and the pools that it is of, or that a
+    /// client may take sessions from.
+    pub pooling: Pooling,
+    pub group: u32,
+    /// Why it ends (`WL_F_*`), once that is known.
+    pub why: u16,
+    /// Client of a conversation: its server waits for the next message, or has not got one.
+    pub at_rest: bool,
     /// Of a conversation: others wait until it has taken its output.
     pub waited: bool,
     /// Of a conversation: the connection whose output must drain before the next message is read.
@@ -291,6 +300,10 @@ impl Default for Conn {
             most_answer: 0,
             numbers: None,
             member: 0,
+            pooling: Pooling::Owned,
+            group: NO_GROUP,
+            why: 0,
+            at_rest: true,
             waited: false,
             behind: Id::NIL,
             feeder: Id::NIL,

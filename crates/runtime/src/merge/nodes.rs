@@ -207,6 +207,7 @@ fn host() -> wl_host {
         dismiss: Some(dismiss),
         wait: Some(wait),
         changed: None,
+        ..wl_host::without_sessions()
     }
 }
 

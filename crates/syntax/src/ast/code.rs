@@ -158,10 +158,16 @@ pub enum StmtKind {
     Forget(Expr),
     /// `close client`
     Close(Expr),
-    /// `up = open db[i]`
+    /// `up = open db[i]`, or `up = take db[i]` from the client's pool
     Open {
         place: Expr,
         target: Expr,
+        pooled: bool,
+    },
+    /// `release up for key`
+    Release {
+        place: Expr,
+        key: Expr,
     },
     /// `log "text", e, e`
     Log(Vec<Expr>),

@@ -727,6 +727,13 @@ pub static CODES: &[Code] = &[
          has `up`, `down` and `sharing session`. Such a message is whole when it is sent. So its unit \
          has no `stream`, and it does not depend on what the other conversation remembers.",
         "unit M { n: u8 }\nprotocol p { stateless  request M  response M }\napp a {\n    port c = listen tcp(80) as p\n    table known: u8 -> connection of c { capacity 9 }\n    on c(m) { reply m }\n}\n"),
+    code("E0699", "a session that cannot go to a pool",
+        "A pool keeps sessions with servers for clients of the same key. A session goes back to it \
+         behind a message of its server, so `release` stands in the handler of these messages. The \
+         protocol says how a session is reset: `on reset { reply … }`, `reset when …` for the \
+         message that confirms it, and `idle when …` for the messages behind which a session can \
+         go to another client.",
+        "unit M { n: u8 }\nprotocol p { up M  down M  sharing session }\napp a {\n    port c = listen tcp(80) as p\n    port db = connect tcp(127.0.0.1:81) as p\n    session up: connection of db\n    on c(m) { m -> up }\n    on up(m) { m -> c\n release up for \"k\" }\n}\n"),
     code("W0901", "a decision by a value from before a call",
         "The program reads state before a call, and the value decides something after the call. \
          Another handler may have changed the state meanwhile.",

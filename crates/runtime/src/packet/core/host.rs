@@ -74,6 +74,7 @@ pub fn table() -> wl_host {
         dismiss: Some(dismiss),
         wait: Some(wait),
         changed: None,
+        ..wl_host::without_sessions()
     }
 }
 
