@@ -34,7 +34,7 @@ impl Compiler<'_> {
     pub fn resets_wholly(&mut self, id: ir::ProtocolId, p: &ast::Protocol) {
         let part = |c: &&ast::Clause| match &c.kind {
             ClauseKind::OnReset { .. } => true,
-            ClauseKind::Flag { flag, .. } => matches!(flag, FlagKind::Idle | FlagKind::Reset),
+            ClauseKind::Flag { flag, .. } => *flag == FlagKind::Reset,
             _ => false,
         };
         let Some(one) = p.clauses.iter().find(part) else { return };
