@@ -663,6 +663,16 @@ impl Core {
                 self.read_on(member);
             }
         }
+        self.answers_no_more(client);
+    }
+
+    /// A client has an upstream less. If it has ended its direction and has none any more, its
+    /// conversation is over.
+    pub(super) fn answers_no_more(&mut self, client: Id) {
+        let alone = |c: &super::types::Conn| c.member == CLIENT && c.has(flag::EOF) && c.own.is_empty();
+        if self.conns.get(client).is_some_and(|c| alone(c) && !c.has(ENDING)) {
+            self.mark_again(client);
+        }
     }
 
     /// A handler that waits for an answer is not resumed.

@@ -267,6 +267,7 @@ impl Core {
                 self.read_on(member);
             }
         }
+        self.answers_no_more(client);
     }
 
     // While it belongs to nobody.
