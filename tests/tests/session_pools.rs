@@ -253,7 +253,7 @@ fn no_session_has_two_clients() {
             std::thread::spawn(move || {
                 let (mut rounds, mut answered) = (0u64, 0);
                 let more = |answered: u64| match most {
-                    Some(n) => answered < n / 32,
+                    Some(n) => answered < n / 16,
                     None => Instant::now() < until,
                 };
                 while more(answered) {
