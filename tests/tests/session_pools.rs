@@ -66,7 +66,7 @@ app shared {
         if m.kind == 'I' or m.kind == 'T' {
             if due > 0 { due -= 1 }
             if m.kind == 'I' and due == 0 {
-                release up for user
+                pool up for user
                 held = up.id != 0
             }
         }

@@ -203,9 +203,10 @@ impl Uses {
             | OpenUpstream { .. }
             | CloseUpstream(_)
             | TakeUpstream { .. }
-            | ReleaseUpstream { .. } => {
-                (self.streams, self.connection) = (true, true)
-            }
+            | PoolUpstream { .. }
+            | Become { .. }
+            | Hold(_)
+            | Release(_) => (self.streams, self.connection) = (true, true),
             Deliver { .. } | Dismiss(_) => self.streams = true,
             SetState(s, _) => {
                 self.changes.insert(Resource::State(*s));

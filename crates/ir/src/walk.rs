@@ -63,7 +63,7 @@ macro_rules! direct {
                 BindPart { part, .. } => f(part),
                 Reply { msg, .. } | Tell { msg, .. } | Render { msg, .. } | Reread { msg, .. } => $out_exprs(msg, f),
                 OpenUpstream { index, .. } | TakeUpstream { index, .. } => f(index),
-                ReleaseUpstream { key, .. } => f(key),
+                PoolUpstream { key, .. } => f(key),
                 Deliver { to, msg, .. } => { f(to); $out_exprs(msg, f) }
                 Dismiss(to) => f(to),
                 Send { index, msg, .. } => { f(index); $out_exprs(msg, f) }
@@ -79,7 +79,7 @@ macro_rules! direct {
                     if let Option::Some(args) = kept { for e in args { f(e) } }
                     f(bytes)
                 }
-                TableNext { .. } | CloseUpstream(_) => {}
+                TableNext { .. } | CloseUpstream(_) | Become { .. } | Hold(_) | Release(_) => {}
                 SendFrame { index, .. } | Queue { index, .. } => f(index),
                 Output { mark, state, .. } => {
                     f(mark);
@@ -400,9 +400,12 @@ fn stmt_locals_mut(s: &mut StmtKind, f: &mut dyn FnMut(&mut LocalId)) {
         SetState(..)
         | OpenUpstream { .. }
         | TakeUpstream { .. }
-        | ReleaseUpstream { .. }
+        | PoolUpstream { .. }
         | Dismiss(_)
         | CloseUpstream(_)
+        | Become { .. }
+        | Hold(_)
+        | Release(_)
         | SetSession(..)
         | Count(..)
         | If { .. }

@@ -71,7 +71,10 @@ fn word(s: &StmtKind) -> &'static str {
         OpenUpstream { .. } => "open",
         CloseUpstream(_) => "shut",
         TakeUpstream { .. } => "take",
-        ReleaseUpstream { .. } => "release",
+        PoolUpstream { .. } => "pool",
+        Become { .. } => "become",
+        Hold(_) => "hold",
+        Release(_) => "release",
         Dismiss(_) => "dismiss",
         Log(_) => "log",
         Emit(_) => "emit",
@@ -95,7 +98,7 @@ fn word(s: &StmtKind) -> &'static str {
 }
 
 /// As many as `word` tells apart.
-const STATEMENTS: usize = 52;
+const STATEMENTS: usize = 55;
 
 #[test]
 fn every_statement_has_a_row_and_an_example() {

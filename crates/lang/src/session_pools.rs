@@ -11,7 +11,7 @@ use wireloom_ir as ir;
 use wireloom_syntax::ast::{self, ClauseKind, Expr, FlagKind, Span};
 use wireloom_syntax::Diagnostic;
 
-const CODE: &str = "E0699";
+const CODE: &str = "E0700";
 
 impl Compiler<'_> {
     /// `on reset`: what a server is sent before another client gets the session.
@@ -62,7 +62,7 @@ impl Compiler<'_> {
     pub fn protocols_resets(&mut self) {
         for i in 0..self.m.ports.len() {
             let (p, port) = (ir::PortId(i as u32), &self.m.ports[i]);
-            let (ir::desc::PortKind::Connect(_), [protocol]) = (&port.kind, port.protocols.as_slice()) else {
+            let (ir::desc::PortKind::Connect(_), Some(protocol)) = (&port.kind, port.protocols.first()) else {
                 continue;
             };
             let Some(body) = self.protocols[protocol.index()].reset.clone() else { continue };
@@ -90,24 +90,24 @@ impl Lower<'_, '_> {
         Err(self.cx.report(d))
     }
 
-    /// `release up for key`
-    pub fn release_upstream(&mut self, place: &Expr, key: &Expr, span: Span) -> R<()> {
+    /// `pool up for key`
+    pub fn pool_upstream(&mut self, place: &Expr, key: &Expr, span: Span) -> R<()> {
         let Some(upstream) = self.upstream_named(place) else {
             let d = Diagnostic::error(CODE, place.span, "only a client's connection to a server goes to a pool")
                 .hint("declare it: `session up: connection of db`");
             return Err(self.cx.report(d));
         };
         self.in_conversation(span)?;
-        if self.behind != Some(upstream) {
+        if self.talk.came_on != Some(ir::Peer::Upstream(upstream)) {
             let name = self.cx.m.upstreams[upstream.index()].name.clone();
             let d = Diagnostic::error(CODE, span, format!("whether the session of `{name}` is idle is not known here"))
                 .label("its server's messages say so")
-                .hint(format!("in their handler: `on {name}(m) {{ … release {name} for key }}`"));
+                .hint(format!("in their handler: `on {name}(m) {{ … pool {name} for key }}`"));
             return Err(self.cx.report(d));
         }
         self.has_pools(self.cx.m.upstreams[upstream.index()].port, span)?;
         let key = self.bytes_arg(key)?;
-        self.push(span, StmtKind::ReleaseUpstream { upstream, key });
+        self.push(span, StmtKind::PoolUpstream { upstream, key });
         Ok(())
     }
 

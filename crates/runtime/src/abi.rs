@@ -7,7 +7,7 @@
 use std::ffi::c_void;
 use std::os::raw::c_int;
 
-pub const WL_ABI: u32 = 18;
+pub const WL_ABI: u32 = 19;
 
 // Results of parse() and tail().
 pub const WL_MORE: c_int = 0;
@@ -61,8 +61,10 @@ pub const WL_F_FULL: u32 = 14;
 pub const WL_F_CANCELLED: u32 = 15;
 pub const WL_F_NO_REPLY: u32 = 16;
 pub const WL_F_INTERNAL: u32 = 18;
-pub const WL_F_SHUTDOWN: u32 = 19;
-pub const WL_F_ENDED: u32 = 20;
+pub const WL_F_EARLY: u32 = 19;
+pub const WL_F_UNSPOKEN: u32 = 20;
+pub const WL_F_SHUTDOWN: u32 = 21;
+pub const WL_F_ENDED: u32 = 22;
 pub const WL_F_USER: u32 = 32;
 
 /// Flag of `wl_fault::side`: the faulty message has been read to its end, the next one follows.
@@ -112,7 +114,7 @@ pub struct wl_bytes {
 
 /// The name of a fault kind of the runtime.
 pub fn fault_name(kind: u32) -> &'static str {
-    const NAMES: [&str; 21] = [
+    const NAMES: [&str; 23] = [
         "none",
         "malformed",
         "too_long",
@@ -132,6 +134,8 @@ pub fn fault_name(kind: u32) -> &'static str {
         "no_reply",
         "expect",
         "internal",
+        "early",
+        "unspoken",
         "shutdown",
         "ended",
     ];
@@ -345,14 +349,16 @@ pub struct wl_host {
     pub crypto: Option<unsafe extern "C" fn(u32, *const wl_bytes, u32, *mut u8) -> i32>,
     pub pause: Option<unsafe extern "C" fn(*mut wl_core)>,
     pub keep: Option<unsafe extern "C" fn(*mut wl_task, wl_bytes) -> c_int>,
-    pub tell: Option<unsafe extern "C" fn(*mut wl_task, u32, wl_bytes, u32) -> u32>,
+    pub tell: Option<unsafe extern "C" fn(*mut wl_task, u32, u32, wl_bytes, u32) -> u32>,
     pub open: Option<unsafe extern "C" fn(*mut wl_task, u32, u32) -> u32>,
     pub shut: Option<unsafe extern "C" fn(*mut wl_task, u32)>,
-    pub deliver: Option<unsafe extern "C" fn(*mut wl_task, *const u64, u32, wl_bytes, u32, u32)>,
+    pub deliver: Option<unsafe extern "C" fn(*mut wl_task, *const u64, u32, wl_bytes, u32, u32, u32)>,
     pub dismiss: Option<unsafe extern "C" fn(*mut wl_task, *const u64, u32)>,
     pub wait: Option<unsafe extern "C" fn(*mut wl_task, u32, u64, u64, u32)>,
     pub changed: Option<unsafe extern "C" fn(*mut wl_core, u32, u64)>,
-    pub release: Option<unsafe extern "C" fn(*mut wl_task, u32, wl_bytes)>,
+    pub r#become: Option<unsafe extern "C" fn(*mut wl_task, u32, u32, u32) -> u32>,
+    pub hold: Option<unsafe extern "C" fn(*mut wl_task, u32, u32)>,
+    pub pool: Option<unsafe extern "C" fn(*mut wl_task, u32, wl_bytes)>,
     pub take: Option<unsafe extern "C" fn(*mut wl_task, u32, u32) -> u32>,
     pub pooled: Option<unsafe extern "C" fn(*mut wl_core, u32, u32, wl_bytes) -> u32>,
     pub upstream_id: Option<unsafe extern "C" fn(*mut wl_task, u32) -> u64>,
@@ -361,7 +367,7 @@ pub struct wl_host {
 impl wl_host {
     /// Of hosts without pools of sessions: nothing else is there.
     pub fn without_sessions() -> wl_host {
-        unsafe extern "C" fn release(_: *mut wl_task, _: u32, _: wl_bytes) {}
+        unsafe extern "C" fn pool(_: *mut wl_task, _: u32, _: wl_bytes) {}
         unsafe extern "C" fn take(_: *mut wl_task, _: u32, _: u32) -> u32 {
             WL_F_LOST
         }
@@ -372,7 +378,7 @@ impl wl_host {
             0
         }
         wl_host {
-            release: Some(release),
+            pool: Some(pool),
             take: Some(take),
             pooled: Some(pooled),
             upstream_id: Some(upstream_id),

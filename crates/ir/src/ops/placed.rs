@@ -98,7 +98,10 @@ fn row(s: &StmtKind) -> Row {
         | OpenUpstream { .. }
         | CloseUpstream(_)
         | TakeUpstream { .. }
-        | ReleaseUpstream { .. }
+        | PoolUpstream { .. }
+        | Become { .. }
+        | Hold(_)
+        | Release(_)
         | Emit(_)
         | Wait { .. }
         | Parse { .. }

@@ -97,7 +97,10 @@ impl KnownConditions<'_> {
             | StmtKind::OpenUpstream { .. }
             | StmtKind::CloseUpstream(_)
             | StmtKind::TakeUpstream { .. }
-            | StmtKind::ReleaseUpstream { .. }
+            | StmtKind::PoolUpstream { .. }
+            | StmtKind::Become { .. }
+            | StmtKind::Hold(_)
+            | StmtKind::Release(_)
             | StmtKind::Log(_)
             | StmtKind::Emit(_)
             | StmtKind::Wait { .. }
@@ -446,7 +449,10 @@ fn changed(s: &StmtKind, f: &mut dyn FnMut(LocalId)) {
         | StmtKind::OpenUpstream { .. }
         | StmtKind::CloseUpstream(_)
         | StmtKind::TakeUpstream { .. }
-        | StmtKind::ReleaseUpstream { .. }
+        | StmtKind::PoolUpstream { .. }
+        | StmtKind::Become { .. }
+        | StmtKind::Hold(_)
+        | StmtKind::Release(_)
         | StmtKind::Dismiss(_)
         | StmtKind::Log(_)
         | StmtKind::Emit(_)

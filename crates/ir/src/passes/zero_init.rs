@@ -57,7 +57,7 @@ fn bodies(m: &Module) -> Vec<(Body, usize)> {
             | On::Greeting(_)
             | On::Probe(_)
             | On::Reset(_)
-            | On::Upstream(_)
+            | On::Upstream { .. }
             | On::UpstreamOpened(_) => 1,
             On::Fault | On::Closed(_) | On::UpstreamClosed(_) => 2,
             On::Signal(n) => m.signals.get(n as usize).map_or(0, |s| s.args.len()),

@@ -4,6 +4,7 @@
 
 pub mod addresses;
 pub mod assign;
+mod become_protocol;
 pub mod built_message;
 pub mod builtins;
 pub mod calls;
@@ -35,6 +36,8 @@ pub mod sends;
 pub mod stmts;
 pub mod unparse_check;
 pub mod wrong_value;
+
+pub use become_protocol::Talk;
 
 use crate::compiler::{Compiler, Reported, R};
 use crate::ir_builder as build;
@@ -141,8 +144,6 @@ pub struct Lower<'c, 'a> {
     /// A copy of the request at hand: its answer is read, and goes nowhere.
     pub copy: bool,
     pub handler: Option<HandlerCtx>,
-    /// The connection to a server whose message is handled.
-    pub behind: Option<ir::UpstreamId>,
     pub ret: Ret,
     pub inlined: Vec<String>,
     /// A message is being built: what changes tables or waits has no place in it.
@@ -212,6 +213,7 @@ pub struct Lower<'c, 'a> {
     pub frames: bool,
     /// The port that the packet has come from, where it can go back to.
     pub came_from: Option<ir::PortId>,
+    pub talk: Talk,
     /// The local with the packet's mark, if the handler reads it.
     pub mark: Option<LocalId>,
     /// The packet came with it.
@@ -250,7 +252,6 @@ impl<'c, 'a> Lower<'c, 'a> {
             epoch: 0,
             replied: Replied::No,
             handler: None,
-            behind: None,
             ret: Ret::Nowhere,
             inlined: vec![],
             building: false,
@@ -282,6 +283,7 @@ impl<'c, 'a> Lower<'c, 'a> {
             variants_by_name: false,
             frames: false,
             came_from: None,
+            talk: Talk::default(),
             arrival: false,
             copy: false,
             queued: false,
@@ -343,7 +345,10 @@ impl<'c, 'a> Lower<'c, 'a> {
                 | StmtKind::OpenUpstream { .. }
                 | StmtKind::CloseUpstream(_)
                 | StmtKind::TakeUpstream { .. }
-                | StmtKind::ReleaseUpstream { .. }
+                | StmtKind::PoolUpstream { .. }
+                | StmtKind::Become { .. }
+                | StmtKind::Hold(_)
+                | StmtKind::Release(_)
                 | StmtKind::Output { .. }
                 | StmtKind::Return(_)
         );
@@ -383,7 +388,7 @@ impl<'c, 'a> Lower<'c, 'a> {
                 | Dismiss(_)
                 | OpenUpstream { .. }
                 | TakeUpstream { .. }
-                | ReleaseUpstream { .. } => Some("waits, answers or sends"),
+                | PoolUpstream { .. } => Some("waits, answers or sends"),
                 _ => None,
             };
             if let Some(what) = what {

@@ -17,7 +17,7 @@
 use super::conversation::UPSTREAM;
 use super::input::Parsed;
 use super::slab::Id;
-use super::types::{flag, Mode, Side, Sink, Target, CLIENT};
+use super::types::{flag, Mode, Side, Sink, Target, CLIENT, NO_PROTO};
 use super::{Core, Raw};
 use crate::abi::*;
 use crate::engine::{Token, Waiting};
@@ -154,8 +154,8 @@ impl SessionPools {
 impl Core {
     // Back to the pool.
 
-    /// `release up for key`. With `pool 0` the session stays its client's.
-    pub(super) fn host_release(&mut self, id: Id, number: u32, key: &[u8]) {
+    /// `pool up for key`. With `pool 0` the session stays its client's.
+    pub(super) fn host_pool(&mut self, id: Id, number: u32, key: &[u8]) {
         let t = &self.tasks[id];
         let (client, src, flags, more) = (t.conn, t.src, t.req_flags, t.req_more);
         let Some(upstream) = self.upstream(client, number).filter(|u| self.conns[*u].pooling == Pooling::Owned) else {
@@ -173,7 +173,10 @@ impl Core {
         let g = if same { own } else { self.pools.find_or_make(at.a as u16, key) };
         let of_another = self.conns[upstream].group != NO_GROUP && self.conns[upstream].group != g;
         let ends = flag::SHUT | flag::SHUT_WANTED | flag::LAST | flag::EOF;
-        let whole = !self.is_fed(upstream) && !self.conns[upstream].has(ends);
+        // It may speak another protocol by now, or be on hold.
+        let (c, first) = (&self.conns[upstream], self.apps[at.a].ports[at.p].protos[0]);
+        let usual = c.proto == first && c.speaks == first && c.becomes == NO_PROTO && !c.on_hold;
+        let whole = usual && !self.is_fed(upstream) && !self.conns[upstream].has(ends);
         if !idle || of_another || self.draining || !whole {
             // What its server has still to say is not known.
             self.pools.sweep(g);
@@ -431,7 +434,8 @@ impl Core {
         let id = self.book_conn(NO_SOCKET, Side::Backend, at.a as u16, at.p as u16, at.i as u32);
         let c = &mut self.conns[id];
         c.set(flag::CONNECTING);
-        (c.proto, c.member, c.pooling, c.group) = (proto, UPSTREAM + number as u8, Pooling::Waiting, g);
+        (c.proto, c.speaks) = (proto, proto);
+        (c.member, c.pooling, c.group) = (UPSTREAM + number as u8, Pooling::Waiting, g);
         self.make_own(id, client);
         self.apps[at.a].ports[at.p].load[at.i] += 1;
         if let Some(pool) = self.pools.pool(g, at) {

@@ -279,7 +279,8 @@ impl Core {
     pub(super) fn count_fault_at(&mut self, id: Id, kind: u32, place: u32) {
         let (a, port) = (self.conns[id].app, self.conns[id].port);
         self.ends_by(id, kind);
-        self.count_fault(a, kind, place, u32::from(port));
+        self.log_fault(a, (kind, place), u32::from(port), id);
+        self.add_fault(a, kind, place, u32::from(port));
     }
 
     /// Notes why a connection ends: the first reason counts.

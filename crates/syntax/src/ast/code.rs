@@ -158,14 +158,25 @@ pub enum StmtKind {
     Forget(Expr),
     /// `close client`
     Close(Expr),
+    /// `become websocket for client, up with rest`; without a list it is the message's connection.
+    Become {
+        protocol: Path,
+        members: Vec<Expr>,
+        rest: bool,
+    },
+    /// `hold client`, `release client`
+    Hold {
+        member: Expr,
+        on: bool,
+    },
     /// `up = open db[i]`, or `up = take db[i]` from the client's pool
     Open {
         place: Expr,
         target: Expr,
         pooled: bool,
     },
-    /// `release up for key`
-    Release {
+    /// `pool up for key`
+    Pool {
         place: Expr,
         key: Expr,
     },
