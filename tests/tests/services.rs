@@ -5,6 +5,7 @@
 mod access_log;
 mod admin;
 mod beanstalk;
+mod body_pieces;
 mod caches;
 mod clients_http;
 mod clients_memcached;
@@ -24,6 +25,7 @@ mod http_pipeline;
 mod http_proxy;
 mod http_together;
 mod http_torture;
+mod json_values;
 mod kv_server;
 mod large_values;
 mod memcached_binary;

@@ -21,6 +21,13 @@ pub enum On {
     /// to it on a connection of its own. An answer brings it back.
     Probe(PortId),
     Closed(PortId),
+    /// A piece of the streamed bytes of a message of a port: a request where it listens, an answer
+    /// where it connects. Local 0 is the message, whose streamed bytes ([`ExprKind::Held`]) are the
+    /// piece.
+    Piece {
+        port: PortId,
+        protocol: ProtocolId,
+    },
     /// A message on an upstream of a client's conversation; local 0 is the message.
     Upstream(UpstreamId),
     UpstreamOpened(UpstreamId),
@@ -49,6 +56,7 @@ impl On {
     pub fn is_of_connections(&self) -> bool {
         match self {
             On::Message { .. }
+            | On::Piece { .. }
             | On::Opened(_)
             | On::Greeting(_)
             | On::Probe(_)
@@ -77,7 +85,7 @@ impl On {
         match self {
             On::Frame { unit, .. } | On::Check { unit, .. } => Some(*unit),
             On::Message { .. } | On::Opened(_) | On::Closed(_) | On::Greeting(_) | On::Probe(_) | On::Signal(_) => None,
-            On::Upstream(_) | On::UpstreamOpened(_) | On::UpstreamClosed(_) => None,
+            On::Piece { .. } | On::Upstream(_) | On::UpstreamOpened(_) | On::UpstreamClosed(_) => None,
             On::Fault | On::Start | On::End | On::Every(_) | On::Test(_) => None,
         }
     }
@@ -87,7 +95,7 @@ impl On {
         match self {
             On::Frame { port, .. } => Some(*port),
             On::Message { .. } | On::Opened(_) | On::Closed(_) | On::Greeting(_) | On::Probe(_) | On::Signal(_) => None,
-            On::Upstream(_) | On::UpstreamOpened(_) | On::UpstreamClosed(_) => None,
+            On::Piece { .. } | On::Upstream(_) | On::UpstreamOpened(_) | On::UpstreamClosed(_) => None,
             On::Fault | On::Start | On::End | On::Every(_) | On::Test(_) | On::Check { .. } => None,
         }
     }
@@ -99,6 +107,10 @@ impl Module {
         let unit = |p: ProtocolId, of: fn(&Protocol) -> Option<UnitId>| Some((p, of(self.protocols.get(p.index())?)?));
         match on {
             On::Message { protocol, .. } => unit(protocol, |p| Some(p.request)),
+            On::Piece { port, protocol } => match self.ports.get(port.index())?.kind {
+                desc::PortKind::Listen(_) => unit(protocol, |p| Some(p.request)),
+                _ => unit(protocol, |p| p.response),
+            },
             On::Upstream(upstream) => unit(self.upstream_protocol(upstream)?, |p| p.response),
             On::Opened(_) | On::Closed(_) | On::Greeting(_) | On::Probe(_) | On::Signal(_) => None,
             On::UpstreamOpened(_) | On::UpstreamClosed(_) | On::Frame { .. } | On::Check { .. } => None,

@@ -302,6 +302,7 @@ fn desc(exclusive: bool) -> Desc {
         steps: 1,
         pauses: None,
         alone: false,
+        one_by_one: false,
         run_to: None,
         begins: Begins::Any,
         frames: FrameUse::Edits,

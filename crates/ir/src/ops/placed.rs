@@ -99,6 +99,9 @@ fn row(s: &StmtKind) -> Row {
         | CloseUpstream(_)
         | Emit(_)
         | Wait { .. }
+        | AwaitBody
+        | SetPiece(_)
+        | DropBody
         | Parse { .. }
         | Render { .. }
         | Reread { .. }

@@ -52,6 +52,7 @@ mod input;
 pub mod input_coalescing;
 mod large_answers;
 mod message_runs;
+mod pieces;
 mod pipeline;
 mod pipelining_policy;
 mod pool;
@@ -194,6 +195,8 @@ pub struct Core {
     entry_waits: entry_waits::EntryWaits,
     /// For bodies that are held.
     bodies: held_body::Bodies,
+    /// The piece at hand of a body that has a handler.
+    at_hand: pieces::AtHand,
     /// By side: clients have consecutive numbers, which programs use to take turns.
     next_conn_id: [u64; 2],
     /// The service ends; from this time on, idle connections are closed.
@@ -275,6 +278,7 @@ impl Core {
             fired: Vec::new(),
             entry_waits: entry_waits::EntryWaits::default(),
             bodies: held_body::Bodies::default(),
+            at_hand: pieces::AtHand::default(),
             next_conn_id: [(index as u64) << 48 | 1, (index as u64) << 48 | 1 << 47],
             draining: false,
             drain_idle_at: u64::MAX,
