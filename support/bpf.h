@@ -295,6 +295,30 @@ WL_INLINE uint64_t wl_join_le(const uint8_t *p, const unsigned n) { uint64_t v =
 /* Stores the low n bytes of a number. */
 WL_INLINE void wl_put_at(uint8_t *d, unsigned __int128 v, const unsigned n, const bool big) { _Pragma("unroll") for (unsigned i = 0; i < n; i++) d[big ? n - 1 - i : i] = (uint8_t)(v >> (8 * i)); }
 
+/* Bytes that are built as words, in the place of others; places and numbers are constants. */
+#define WL_BYTES_LOW(n) ((n) >= 8 ? UINT64_MAX : (UINT64_C(1) << 8 * ((n) & 7)) - 1)
+WL_INLINE void wl_set_few(uint64_t *w, const unsigned at, uint64_t v, const unsigned n, const bool big) {
+    const unsigned shift = 8 * (at & 7);
+    const uint64_t low = WL_BYTES_LOW(n);
+    if (big) v = __builtin_bswap64(v) >> (64 - 8 * n);
+    v &= low;
+    w[at / 8] = (w[at / 8] & ~(low << shift)) | v << shift;
+    if ((at & 7) + n > 8) w[at / 8 + 1] = (w[at / 8 + 1] & ~(low >> (64 - shift))) | v >> (64 - shift);
+}
+WL_INLINE void wl_set(uint64_t *w, const unsigned at, unsigned __int128 v, const unsigned n, const bool big) {
+    if (n <= 8) { wl_set_few(w, at, (uint64_t)v, n, big); return; }
+    wl_set_few(w, big ? at + n - 8 : at, (uint64_t)v, 8, big);
+    wl_set_few(w, big ? at : at + 8, (uint64_t)(v >> 64), n - 8, big);
+}
+/* Writes n bytes to the frame. */
+WL_INLINE void wl_store(uint8_t *d, const uint64_t *w, const unsigned n) {
+    unsigned i = 0;
+    _Pragma("unroll") for (; i + 8 <= n; i += 8) *(uint64_t *)(d + i) = w[i / 8];
+    if (n & 4) { *(uint32_t *)(d + i) = (uint32_t)(w[i / 8] >> 8 * (i & 7)); i += 4; }
+    if (n & 2) { *(uint16_t *)(d + i) = (uint16_t)(w[i / 8] >> 8 * (i & 7)); i += 2; }
+    if (n & 1) d[i] = (uint8_t)(w[i / 8] >> 8 * (i & 7));
+}
+
 /* ---- hashes: as builtin.h has them ---- */
 
 #define WL_FNV64 UINT64_C(0xcbf29ce484222325)
@@ -433,15 +457,22 @@ WL_INLINE uint64_t wl_sum_few(const uint8_t *p, const unsigned n) {
     if (i + 2 <= n) { s += wl_known_le16(p + i); i += 2; }
     return i < n ? s + p[i] : s;
 }
-/* Of bytes on the stack, at any place. */
-WL_INLINE uint64_t wl_sum_bytes(const uint8_t *p, const unsigned n) {
-    uint64_t s = 0;
-    _Pragma("unroll") for (unsigned i = 0; i < n; i++) s += (uint64_t)p[i] << (i & 1 ? 8 : 0);
-    return s;
-}
 WL_INLINE uint16_t wl_fold(uint64_t s) {
     const uint32_t half = (uint32_t)((s + (s >> 32 | s << 32)) >> 32);
     return (uint16_t)((half + (half >> 16 | half << 16)) >> 16);
+}
+/* Of the bytes of words from one place on to another. At an odd place the sum's halves are
+   exchanged. */
+WL_INLINE uint16_t wl_sum_words(const uint64_t *w, const unsigned begin, const unsigned end) {
+    uint64_t s = 0;
+    _Pragma("unroll") for (unsigned i = begin / 8; i < (end + 7) / 8; i++) {
+        uint64_t x = w[i];
+        if (begin > 8 * i) x &= ~WL_BYTES_LOW(begin - 8 * i);
+        if (end < 8 * i + 8) x &= WL_BYTES_LOW(end - 8 * i);
+        s += (uint32_t)x + (x >> 32);
+    }
+    const uint16_t sum = wl_fold(s);
+    return begin & 1 ? __builtin_bswap16(sum) : sum;
 }
 /* Corrects a checksum; `optional`: 0 stays 0. */
 WL_INLINE void wl_sum_fix(uint8_t *at, uint64_t was, uint64_t now, const bool optional) {

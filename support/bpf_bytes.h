@@ -86,9 +86,18 @@ WL_INLINE wl_bytes wl_of_frame(wl_fx *x, uint32_t at, uint32_t end) {
 /* The bytes at a pointer to the frame. */
 #define wl_b(p, n) wl_of_place(x, (uint32_t)((const uint8_t *)(p) - x->data), (n))
 #define wl_of_place(x, at, n) ({ const uint32_t at_ = (at); wl_of_frame(x, at_, at_ + (n)); })
-/* Bytes as a table has them: at most so many. */
+/* Bytes as a table has them: at most so many. A few of a key are copied word by word: a call of the
+   kernel takes longer. What is behind them in their last word becomes 0, as it was. */
+#define WL_FEW_BYTES 24
+#define WL_KEY_BYTES 512
 #define wl_pack_bytes(x, to, most, from) do { const wl_bytes p_ = (from); uint64_t c_ = p_.n; WL_KEEP(c_); if (c_ > (most)) c_ = (most); \
-    (void)bpf_probe_read_kernel((to), (uint32_t)c_, WL_SPOT((x)->scratch->b, p_.p)); } while (0)
+    if ((most) >= WL_FEW_BYTES && (most) <= WL_KEY_BYTES && WL_LIKELY(c_ <= WL_FEW_BYTES)) { \
+        _Pragma("unroll") for (unsigned w_ = 0; w_ < WL_FEW_BYTES; w_ += 8) { \
+            if (w_ >= c_) break; \
+            const uint64_t left_ = c_ - w_; \
+            *(uint64_t *)((to) + w_) = wl_word_of((x)->scratch, p_.p + w_) & WL_LOW(left_); \
+        } \
+    } else (void)bpf_probe_read_kernel((to), (uint32_t)c_, WL_SPOT((x)->scratch->b, p_.p)); } while (0)
 /* A constant has a place of its own, before all others. */
 #define WL_LITERAL_WORD(at, word) (*(uint64_t *)(x->scratch->b + (at)) = (word))
 #define wl_literal(at, n, ...) ({ __VA_ARGS__; (wl_bytes){(at), (n)}; })
@@ -193,6 +202,30 @@ __attribute__((noinline)) uint64_t wl_h_run(uint64_t h, uint32_t at, uint32_t n)
     return h;
 }
 WL_INLINE uint64_t wl_h_bytes(uint64_t h, wl_bytes b) { return wl_h_run(h, b.p, b.n); }
+/* MurmurHash64A (A. Appleby). */
+#define WL_MURMUR UINT64_C(0xc6a4a7935bd1e995)
+#define WL_MURMUR_WORD(h, w) do { uint64_t k_ = (w) * WL_MURMUR; k_ = (k_ ^ k_ >> 47) * WL_MURMUR; (h) = ((h) ^ k_) * WL_MURMUR; } while (0)
+__attribute__((noinline)) uint64_t wl_murmur_run(uint64_t seed, uint32_t at, uint32_t n) {
+    const struct wl_scratch *s = wl_scratch_here();
+    uint64_t h = seed ^ n * WL_MURMUR;
+    uint32_t i = (uint32_t)wl_unknown;
+    if (!s) return 0;
+    /* The first words without a loop: the count of its rounds would cost as much as a word. */
+    _Pragma("unroll") for (unsigned k = 0; k < 4; k++) {
+        if (n - i < 8) break;
+        WL_MURMUR_WORD(h, wl_word_of(s, at + i));
+        i += 8;
+    }
+    while (n - i >= 8) {
+        WL_ROUND({ return h; });
+        WL_MURMUR_WORD(h, wl_word_of(s, at + i));
+        i += 8;
+    }
+    if (i < n) h = (h ^ (wl_word_of(s, at + i) & WL_LOW(n - i))) * WL_MURMUR;
+    h = (h ^ h >> 47) * WL_MURMUR;
+    return h ^ h >> 47;
+}
+#define wl_murmur64(seed, b) ({ const wl_bytes m_ = (b); wl_murmur_run((seed), m_.p, m_.n); })
 __attribute__((noinline)) uint32_t wl_fnv32(uint32_t at, uint32_t n) {
     const struct wl_scratch *s = wl_scratch_here();
     uint32_t h = 0x811c9dc5u;
@@ -286,9 +319,11 @@ WL_INLINE void wl_put_uint(wl_fx *x, unsigned __int128 v, const unsigned n, cons
     x->out += n;
 }
 WL_INLINE void wl_put_u8(wl_fx *x, uint8_t v) { wl_put_uint(x, v, 1, true); }
-/* Puts n bytes that were built in the place of those from pos to end; 0: there is no room. A frame
-   grows behind its end, or else in front, where the headers move. A veth has room in front only. */
-__attribute__((noinline)) int wl_replace(struct xdp_md *ctx, uint32_t pos, uint32_t end, uint32_t n) {
+/* Puts n bytes in the place of those from pos to end; 0: there is no room. `from`: their place in
+   the scratch, or WL_BUILT. A frame grows behind its end, or else in front, where the headers move.
+   A veth has room in front only. */
+#define WL_BUILT UINT32_MAX
+__attribute__((noinline)) int wl_replace(struct xdp_md *ctx, uint32_t pos, uint32_t end, uint32_t n, uint32_t from) {
     struct wl_scratch *s = wl_scratch_here();
     const uint8_t *data = (const uint8_t *)(long)ctx->data, *data_end = (const uint8_t *)(long)ctx->data_end;
     const uint64_t all = (uint64_t)(data_end - data);
@@ -303,10 +338,10 @@ __attribute__((noinline)) int wl_replace(struct xdp_md *ctx, uint32_t pos, uint3
         if (pos && bpf_xdp_store_bytes(ctx, 0, headers, (uint32_t)WL_SOME(pos))) return 0;
     } else if (rest && by && !wl_move(ctx, end, end + (uint32_t)by, rest)) return 0;
     if (by < 0 && bpf_xdp_adjust_tail(ctx, by)) return 0;
-    return !n || bpf_xdp_store_bytes(ctx, pos, s->out, (uint32_t)WL_SOME(n)) == 0;
+    return !n || bpf_xdp_store_bytes(ctx, pos, from == WL_BUILT ? s->out : WL_SPOT(s->b, from), (uint32_t)WL_SOME(n)) == 0;
 }
-WL_INLINE bool wl_refill(wl_fx *x, wl_view *v, uint32_t pos, uint32_t end, uint32_t n) {
-    if (v->n + n - (end - pos) > 65535 || !wl_replace(x->ctx, pos, end, n)) return false;
+WL_INLINE bool wl_refill(wl_fx *x, wl_view *v, uint32_t pos, uint32_t end, uint32_t n, uint32_t from) {
+    if (v->n + n - (end - pos) > 65535 || !wl_replace(x->ctx, pos, end, n, from)) return false;
     wl_again(x, v);
     v->n += n - (end - pos);
     v->end = (pos + n) & 65535;

@@ -38,7 +38,8 @@ static __attribute__((noinline)) int wl_wait_for(uint32_t *lock) {
    queue, whose frames the kernel handles one after the other, and the process changes nothing. An
    atomic operation would wait for its line to come from memory. */
 #define WL_ALONE(x) (WL_ORDERED && WL_LIKELY((x)->state->alone))
-#define wl_lock(x, lock) wl_lock_if(!WL_ALONE(x), (lock))
+/* The same for this processor's part of tables, of which each has its own. */
+#define WL_MINE(x) (WL_ORDERED && WL_LIKELY((x)->state->mine))
 WL_INLINE bool wl_lock_if(bool shared, uint32_t *lock) {
     if (!shared) {
         *(volatile uint32_t *)lock = wl_turn(lock) | 1;
@@ -73,17 +74,50 @@ WL_INLINE void wl_unlock_slot(wl_slot at) { wl_unlock(at.lock); }
     ok_; })
 /* Words of a table's statistics. */
 enum { WL_HITS = 0, WL_MISSES = 1, WL_INSERTS = 2, WL_EVICTIONS = 3, WL_EXPIRED = 4, WL_REJECTED = 5 };
-enum { WL_GET = 1, WL_PUT = 2, WL_REMOVE = 3, WL_SWEEP = 4 };
+enum { WL_GET = 1, WL_PUT = 2, WL_REMOVE = 3, WL_SWEEP = 4, WL_LOOK = 5 };
+/* The part of tables that belongs to this processor, or that a change from outside is for. */
+#define wl_part() ({ \
+    const uint32_t cpu_ = bpf_get_smp_processor_id(); \
+    const struct app_state *s_ = wl_state_of(cpu_); \
+    s_ ? s_->part : WL_PROCESSORS; \
+})
+/* Entries of a table, and whether packets need no locks: of one part, and of a table that all
+   processors share. `by` is added to the number. */
+#define WL_ENTRIES 6
+#define WL_PARTS(map, number, capacity) \
+WL_INLINE uint64_t map##_count(uint64_t by) { \
+    struct app_state *s = wl_state_of(wl_part()); \
+    return s ? __sync_fetch_and_add(&s->table[number][WL_ENTRIES], by) : (capacity); \
+} \
+WL_INLINE bool map##_alone(const wl_fx *x) { return WL_MINE(x); }
+#define WL_WHOLE(map) \
+WL_INLINE uint64_t map##_count(uint64_t by) { return __sync_fetch_and_add(&map##_entries, by); } \
+WL_INLINE bool map##_alone(const wl_fx *x) { return WL_ALONE(x); }
+/* A change of the part whose number stands above the lowest byte. Neither a packet nor another
+   change runs on this processor meanwhile. */
+#define WL_CHANGES_OF_PART(ctx, change) \
+    uint64_t *what_ = (uint64_t *)(long)(ctx)->data; \
+    const uint32_t cpu_ = bpf_get_smp_processor_id(); \
+    struct app_state *state_ = wl_state_of(cpu_); \
+    if (!state_ || (uint8_t *)(what_ + 1) > (uint8_t *)(long)(ctx)->data_end) return 0; \
+    state_->part = *what_ >> 8; \
+    *what_ &= 255; \
+    const int done_ = change(ctx); \
+    state_ = wl_state_of(cpu_); \
+    if (state_) state_->part = cpu_; \
+    return done_;
 /* The hash's secret, set at the start: no sender can choose keys that share their lines. */
 extern volatile const uint64_t wl_seed;
 #ifndef WL_SEED
 #define WL_SEED wl_seed
 #endif
 
-/* A loop over the words of a long key that count. The verifier follows two rounds of it. */
+/* A loop over the words of a long key that count. The first ones need no count of rounds, which
+   would cost as much as a word. The verifier follows two rounds of the others. */
 #define WL_WORDS(words, used, i, body) do { \
     uint32_t u_ = (used); \
-    _Pragma("nounroll") for (uint32_t j_ = (uint32_t)wl_unknown; j_ < u_; j_++) { \
+    _Pragma("unroll") for (uint32_t k_ = 0; k_ < 4; k_++) { if (k_ < u_) { const uint64_t i = k_; body; } } \
+    _Pragma("nounroll") for (uint32_t j_ = 4 + (uint32_t)wl_unknown; j_ < u_; j_++) { \
         WL_ROUND({ u_ = 0; }); \
         uint64_t i = j_; \
         WL_KEEP(i); \
@@ -210,7 +244,7 @@ __attribute__((noinline)) uint64_t map##_far(const struct map##_key *k, uint64_t
 WL_INLINE void map##_free(struct map##_slot *s, struct map##_line *own, bool far) { \
     s->used = 0; \
     if (far) own->away--; \
-    __sync_fetch_and_add(&map##_entries, -1); \
+    map##_count(-1); \
 } \
 /* The entry of a key whose line is locked. */ \
 WL_INLINE struct map##_slot *map##_find(wl_fx *x, const struct map##_key *k, const wl_held *at, bool *far) { \
@@ -235,7 +269,7 @@ WL_INLINE bool map##_lock_if(bool shared, const struct map##_key *k, wl_held *at
     at->line = map##_at(map##_own(at->hash)); \
     return at->line && (!shared || wl_lock_if(true, at->line)); \
 } \
-WL_INLINE bool map##_lock(wl_fx *x, const struct map##_key *k, wl_held *at) { return map##_lock_if(!WL_ALONE(x), k, at); } \
+WL_INLINE bool map##_lock(wl_fx *x, const struct map##_key *k, wl_held *at) { return map##_lock_if(!map##_alone(x), k, at); } \
 /* Makes a slot of a locked line that of a new entry. Nobody takes half a key for a whole one: \
    the slot is free meanwhile. */ \
 WL_INLINE void map##_take(struct map##_line *line, uint64_t i, const struct map##_key *k, uint64_t now, uint32_t mark) { \
@@ -347,12 +381,12 @@ __attribute__((noinline)) uint64_t map##_room(const struct map##_key *k, uint64_
         return WL_PLACE(map##_own(again->hash), to) | WL_HAD_EXPIRED; \
     } \
     if (line->away == WL_AWAY) return 0; \
-    w.place = (__sync_fetch_and_add(&map##_entries, 1) < (capacity)) ^ wl_unknown; \
+    w.place = (map##_count(1) < (capacity)) ^ wl_unknown; \
     const bool counted = w.place & 1; \
     bpf_loop(WL_OTHERS, map##_seek_step, &w, 0); \
     const bool found = w.place >> 63; \
     if (found) line->away++; \
-    if (!found || !counted || w.place & WL_HAD_EXPIRED) __sync_fetch_and_add(&map##_entries, -1); \
+    if (!found || !counted || w.place & WL_HAD_EXPIRED) map##_count(-1); \
     return found ? w.place : 0; \
 } \
 /* The same, with an entry that makes room. */ \
@@ -369,12 +403,12 @@ WL_INLINE struct map##_slot *map##_new(wl_fx *x, const struct map##_key *k, cons
         if (!line->slot[j].used) { i = j; break; } \
     i ^= wl_unknown; \
     if (WL_LIKELY(i < (slots))) { \
-        if (WL_LIKELY(__sync_fetch_and_add(&map##_entries, 1) < (capacity))) { \
+        if (WL_LIKELY(map##_count(1) < (capacity))) { \
             map##_take(line, i, k, x->core->now, map##_mark(at->hash)); \
             x->state->table[number][WL_INSERTS]++; \
             return &line->slot[i]; \
         } \
-        __sync_fetch_and_add(&map##_entries, -1); \
+        map##_count(-1); \
     } \
     uint64_t place = (lru) ? map##_elsewhere(k, at->hash, x->core->now) : map##_room(k, at->hash, x->core->now); \
     line = map##_at(WL_LINE_OF(place)); \
@@ -408,12 +442,12 @@ __attribute__((noinline)) int map##_do(uint32_t what, const struct map##_key *k,
         if (!s) s = map##_new(x, k, &at); \
         if (s) WL_MOVE(values, map##_value_words(v->v), s->value, v->v); \
         result = s ? 1 : 2; \
-    } else if (what == WL_GET) { \
+    } else if (what == WL_GET || what == WL_LOOK) { \
         if (s) WL_MOVE(values, map##_value_words(s->value), v->v, s->value); \
-        x->state->table[number][s ? WL_HITS : WL_MISSES]++; \
+        if (what == WL_GET) x->state->table[number][s ? WL_HITS : WL_MISSES]++; \
     } \
     if (s && what == WL_REMOVE) map##_free(s, at.line, far); \
-    else if (s) s->used = map##_stamp(now); \
+    else if (s && what != WL_LOOK) s->used = map##_stamp(now); \
     wl_table_unlock(at); \
     return result; \
 } \
@@ -438,7 +472,7 @@ WL_INLINE int map##_get(wl_fx *x, const struct map##_key *k, uint64_t *v) { \
             /* If the entry has gone meanwhile, it stays so. */ \
             const uint64_t stamp = map##_stamp(x->core->now); \
             if (used != stamp) { \
-                if (WL_ALONE(x)) line->slot[i].used = stamp; \
+                if (map##_alone(x)) line->slot[i].used = stamp; \
                 else (void)__sync_val_compare_and_swap(&line->slot[i].used, used, stamp); \
             } \
             x->state->table[number][WL_HITS]++; \
@@ -516,9 +550,9 @@ WL_INLINE int map##_sweep(wl_fx *x, const uint32_t n) { \
     if (!x->state || (uint8_t *)in + 8 * (2 + (values)) > (const uint8_t *)(long)ctx->data_end || in[1] >= (capacity)) return 0; \
     const uint64_t what = in[0]; \
     const uint32_t at = (uint32_t)in[1]; \
-    struct map##_slot *s = bpf_map_lookup_elem(&map, &at); \
-    if (!s || !wl_lock(x, &s->lock)) return 3; \
-    if (what == WL_GET) WL_COPY(values, in + 2, s->value); \
+    struct map##_slot *s = map##_at(at); \
+    if (!s || !wl_lock_if(true, &s->lock)) return 3; \
+    if (what == WL_GET || what == WL_LOOK) WL_COPY(values, in + 2, s->value); \
     if (what == WL_PUT) WL_COPY(values, s->value, in + 2); \
     if (what == WL_REMOVE) { _Pragma("unroll") for (unsigned i = 0; i < (values); i++) s->value[i] = 0; } \
     wl_unlock(&s->lock); \

@@ -74,6 +74,24 @@ static inline uint32_t wl_crc32c(wl_bytes b) {
     return wl_crc(t, b);
 }
 
+/* MurmurHash64A (A. Appleby). */
+static inline uint64_t wl_murmur64(uint64_t seed, wl_bytes b) {
+    const uint64_t by = UINT64_C(0xc6a4a7935bd1e995);
+    uint64_t h = seed ^ b.n * by, rest = 0;
+    uint32_t i = 0;
+    for (; b.n - i >= 8; i += 8) {
+        uint64_t k = wl_le64(b.p + i) * by;
+        k = (k ^ k >> 47) * by;
+        h = (h ^ k) * by;
+    }
+    if (i < b.n) {
+        for (unsigned j = 0; j < b.n - i; j++) rest |= (uint64_t)b.p[i + j] << 8 * j;
+        h = (h ^ rest) * by;
+    }
+    h = (h ^ h >> 47) * by;
+    return h ^ h >> 47;
+}
+
 /* ---- SipHash-2-4 (Aumasson and Bernstein, INDOCRYPT 2012) ---- */
 
 static inline uint64_t wl_rol64(uint64_t v, unsigned s) { return v << s | v >> (64 - s); }
@@ -460,6 +478,55 @@ static inline wl_opt_wl_bytes wl_from_hex(wl_fx *x, wl_bytes b) {
         d[i / 2] = (uint8_t)(hi << 4 | lo);
     }
     return (wl_opt_wl_bytes){true, wl_b(d, b.n / 2)};
+}
+
+/* Exclusive or with a key that is repeated; an empty one changes nothing. A key of four bytes, as
+   WebSocket has it, takes words. */
+static inline wl_bytes wl_xor(wl_fx *x, wl_bytes b, wl_bytes key) {
+    if (!key.n) return b;
+    uint8_t *d = wl_tmp(x, b.n);
+    if (!d) return wl_b(NULL, 0);
+    uint32_t i = 0;
+    if (key.n == 4) {
+        uint32_t k;
+        memcpy(&k, key.p, 4);
+        const uint64_t kk = (uint64_t)k << 32 | k;
+        for (; i + 8 <= b.n; i += 8) {
+            uint64_t w;
+            memcpy(&w, b.p + i, 8);
+            w ^= kk;
+            memcpy(d + i, &w, 8);
+        }
+    }
+    for (uint32_t j = i % key.n; i < b.n; i++) {
+        d[i] = (uint8_t)(b.p[i] ^ key.p[j]);
+        j = j + 1 == key.n ? 0 : j + 1;
+    }
+    return wl_b(d, b.n);
+}
+/* RFC 3629, section 4. */
+static inline bool wl_is_utf8(wl_bytes b) {
+    uint32_t i = 0;
+    while (i < b.n) {
+        for (; i + 8 <= b.n; i += 8) {
+            uint64_t w;
+            memcpy(&w, b.p + i, 8);
+            if (w & UINT64_C(0x8080808080808080)) break;
+        }
+        if (i == b.n) break;
+        const uint8_t c = b.p[i++];
+        if (c < 0x80) continue;
+        /* How many bytes follow, and the range of the next one. */
+        const uint32_t more = c >= 0xf0 ? 3 : c >= 0xe0 ? 2 : 1;
+        if (c < 0xc2 || c > 0xf4 || b.n - i < more) return false;
+        const uint8_t from = c == 0xe0 ? 0xa0 : c == 0xf0 ? 0x90 : 0x80;
+        const uint8_t to = c == 0xed ? 0x9f : c == 0xf4 ? 0x8f : 0xbf;
+        if (b.p[i] < from || b.p[i] > to) return false;
+        for (uint32_t k = 1; k < more; k++)
+            if ((b.p[i + k] & 0xc0) != 0x80) return false;
+        i += more;
+    }
+    return true;
 }
 
 /* ---- ciphers and digests, by the runtime's library ---- */

@@ -17,7 +17,7 @@ use wireloom_ir::core_partition::{Resource, Uses};
 use wireloom_ir::desc::{Desc, FrameEngine, HandlerOn, ParamValue, PortKind};
 use wireloom_ir::ops::Device;
 use wireloom_ir::placement::{self, obstacles, specialise, Obstacle};
-use wireloom_ir::{HandlerId, Module, On, PortId, Span, TableId, TableKind};
+use wireloom_ir::{HandlerId, Module, On, PortId, Span, Table, TableId, TableKind};
 use wireloom_runtime::log_lines::{log_line, STATEMENT};
 use wireloom_runtime::packet::nic::Role;
 use wireloom_runtime::packet::{hook_ring, Gives, Hooked};
@@ -168,7 +168,7 @@ fn with_values(m: &Module, sets: &[(String, String)]) -> Result<Module, Failure>
 }
 
 fn settings(m: &Module, set: &[String]) -> Result<Vec<(String, String)>, Failure> {
-    Ok(serve::sets(&[&m.desc()], set)?.pop().unwrap_or_default())
+    Ok(serve::sets(&[&m.desc()], set.into())?.pop().unwrap_or_default())
 }
 
 /// `app.loom:7`
@@ -241,15 +241,18 @@ pub fn report(m: &Module, set: &[String]) -> Result<String, Failure> {
     for (n, t) in special.tables.iter().enumerate() {
         let table = Resource::Table(TableId(n as u32));
         if in_hook.iter().any(|h| Uses::of(&special, &special.handlers[h.0.index()]).touches(table)) {
-            let _ = writeln!(out, "  table {}: {}", t.name, sharing(t.kind, several));
+            let _ = writeln!(out, "  table {}: {}", t.name, sharing(t, several));
         }
     }
     Ok(out)
 }
 
 /// How processors share a table in the hook. `several`: frames come from several interfaces.
-fn sharing(kind: TableKind, several: bool) -> &'static str {
-    match kind {
+fn sharing(t: &Table, several: bool) -> &'static str {
+    match t.kind {
+        TableKind::Exact | TableKind::Array if t.per_core => {
+            "no locks: each processor has a part of its own, and packets see this part only; timers, signals and commands see sums"
+        }
         TableKind::Exact | TableKind::Array if several => {
             "a lock at each change, since frames come from several interfaces"
         }

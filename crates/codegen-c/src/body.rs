@@ -323,7 +323,8 @@ impl<'g, 'm> BodyGen<'g, 'm> {
                     1 => ("", String::new()),
                     _ => (self.first_round(), self.round()),
                 };
-                line!(self, "for ({i} = 0{first}; {i} < UINT64_C({max}); {i}++) {{");
+                let next = self.next_round(&i, *max);
+                line!(self, "for ({i} = 0{first}; {i} < UINT64_C({max}); {next}) {{");
                 self.out.push_str(&round);
                 self.loop_body(&i, None, body, self.pauses_in(&s.kind));
             }
@@ -383,8 +384,15 @@ impl<'g, 'm> BodyGen<'g, 'm> {
             }
             StmtKind::Reply { msg, close } => self.reply(msg, *close),
             StmtKind::Send { port, index, msg } => self.send(*port, index, msg),
-            StmtKind::Tell { to, msg, place } => self.tell(*to, msg, *place),
-            StmtKind::Deliver { to, msg, place } => self.deliver(to, msg, *place),
+            StmtKind::Tell { to, protocol, msg, place } => self.tell((*to, *protocol), msg, *place),
+            StmtKind::Deliver { to, protocol, msg, place } => self.deliver((to, *protocol), msg, *place),
+            StmtKind::Become { member, protocol, rest, place } => {
+                let (to, proto, rest) = (member.number(), protocol.0, u32::from(*rest));
+                line!(self, "{{ const uint32_t lost_ = x->core->host->become(t, {to}, {proto}, {rest});");
+                self.unless_lost(*place);
+            }
+            StmtKind::Hold(member) => line!(self, "x->core->host->hold(t, {}, 1);", member.number()),
+            StmtKind::Release(member) => line!(self, "x->core->host->hold(t, {}, 0);", member.number()),
             StmtKind::OpenUpstream { upstream, index, place } => {
                 let text = self.expr(index);
                 line!(self, "{{ const uint32_t i_ = (uint32_t)({text});");
@@ -420,9 +428,11 @@ impl<'g, 'm> BodyGen<'g, 'm> {
                 let text = self.expr(e);
                 line!(self, "{{ wl_bytes piece_ = {text};");
                 self.check(e.may_fault());
-                line!(self, "(void)x->core->host->tell(t, WL_TO_PIECE, piece_, WL_TAIL_NONE); }}")
+                line!(self, "(void)x->core->host->tell(t, WL_TO_PIECE, 0, piece_, WL_TAIL_NONE); }}")
             }
-            StmtKind::DropBody => line!(self, "(void)x->core->host->tell(t, WL_TO_NONE, wl_b(NULL, 0), WL_TAIL_NONE);"),
+            StmtKind::DropBody => {
+                line!(self, "(void)x->core->host->tell(t, WL_TO_NONE, 0, wl_b(NULL, 0), WL_TAIL_NONE);")
+            }
             StmtKind::Reread { msg, dst, ok } => self.reread(msg, *dst, *ok),
             StmtKind::Render { msg, dst } => {
                 self.rendering = true;
@@ -530,7 +540,8 @@ impl<'g, 'm> BodyGen<'g, 'm> {
         line!(self, "{i} = (uint64_t)({from_text}){first}; {end} = (uint64_t)({to_text}){first};");
         self.check(from.may_fault() || to.may_fault());
         let round = self.round();
-        line!(self, "for (; {i} < {end}; {i}++) {{\n{round}{name} = ({c}){i};");
+        let next = self.next_round(&i, u64::MAX);
+        line!(self, "for (; {i} < {end}; {next}) {{\n{round}{name} = ({c}){i};");
         self.loop_body(&i, Some(&end), body, pauses);
     }
 

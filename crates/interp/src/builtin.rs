@@ -37,6 +37,24 @@ pub fn crc32c(b: &[u8]) -> u32 {
     !b.iter().fold(!0, |c, x| (0..8).fold(c ^ u32::from(*x), |c, _| bit(c)))
 }
 
+/// MurmurHash64A (A. Appleby).
+pub fn murmur64(seed: u64, b: &[u8]) -> u64 {
+    const BY: u64 = 0xc6a4_a793_5bd1_e995;
+    let words = b.chunks_exact(8);
+    let word = |w: &[u8]| w.iter().rev().fold(0, |w, x| w << 8 | u64::from(*x));
+    let rest = words.remainder();
+    let mut h = seed ^ (b.len() as u64).wrapping_mul(BY);
+    for w in words {
+        let k = word(w).wrapping_mul(BY);
+        h = (h ^ (k ^ k >> 47).wrapping_mul(BY)).wrapping_mul(BY);
+    }
+    if !rest.is_empty() {
+        h = (h ^ word(rest)).wrapping_mul(BY)
+    }
+    h = (h ^ h >> 47).wrapping_mul(BY);
+    h ^ h >> 47
+}
+
 /// The hash by which waits for an entry are told of its changes.
 pub fn key_hash(key: &[u8]) -> u64 {
     siphash([0, 0], key)
@@ -108,6 +126,12 @@ pub fn from_hex(b: &[u8]) -> Option<Vec<u8>> {
         return None;
     }
     b.chunks_exact(2).map(|p| Some(digit(p[0])? << 4 | digit(p[1])?)).collect()
+}
+
+/// Exclusive or with a key that is repeated; an empty one changes nothing.
+pub fn xor(data: &[u8], key: &[u8]) -> Vec<u8> {
+    let key = if key.is_empty() { &[0][..] } else { key };
+    data.iter().zip(key.iter().cycle()).map(|(a, b)| a ^ b).collect()
 }
 
 /// Decimal digits only, at least one, no overflow.

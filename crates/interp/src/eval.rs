@@ -399,6 +399,7 @@ impl Env<'_> {
             Builtin::Fnv1a64 => n(builtin::fnv1a64(bytes(0)?)),
             Builtin::Crc32 => n(builtin::crc32(bytes(0)?) as u64),
             Builtin::Crc32c => n(builtin::crc32c(bytes(0)?) as u64),
+            Builtin::Murmur64 => n(builtin::murmur64(int(0)? as u64, bytes(1)?)),
             Builtin::SipHash => n(builtin::siphash([int(0)? as u64, int(1)? as u64], bytes(2)?)),
             Builtin::Md5U32 => n(builtin::md5_u32(bytes(0)?) as u64),
             Builtin::Min | Builtin::Max => {
@@ -480,6 +481,8 @@ impl Env<'_> {
                 None => return internal("no random bytes"),
             },
             Builtin::FromHex => Value::Option(builtin::from_hex(bytes(0)?).map(|b| Box::new(Value::bytes(&b)))),
+            Builtin::Xor => Value::bytes(&builtin::xor(bytes(0)?, bytes(1)?)),
+            Builtin::IsUtf8 => Value::Bool(std::str::from_utf8(bytes(0)?).is_ok()),
             Builtin::UnixNanos => match self.act {
                 Some(act) => n(act.wall()),
                 None => return internal("the time outside a handler"),

@@ -1,6 +1,6 @@
 //! Small parts: digests, tokens, tables, what is looked for in bytes.
 
-use wireloom_interp::builtin::{crc32, crc32c, fmix64, fnv1a32, fnv1a64, has_token, ring_lookup, siphash};
+use wireloom_interp::builtin::{crc32, crc32c, fmix64, fnv1a32, fnv1a64, has_token, murmur64, ring_lookup, siphash};
 use wireloom_interp::exec::tables::{Limits, Table};
 use wireloom_interp::grammar::scan::{delimiter, literal, DelimiterSearch, Match};
 use wireloom_interp::value::Value;
@@ -20,6 +20,11 @@ fn known_digests() {
     assert_eq!(fnv1a32(b"a"), 0xe40c_292c);
     assert_eq!(fnv1a64(b"a"), 0xaf63_dc4c_8601_ec8c);
     assert_eq!(fmix64(0), 0);
+    // The verification of SMHasher: hashes of 0, 1, 2, … of each length with seeds 256, 255, … are
+    // hashed once more.
+    let all: Vec<u8> =
+        (0..=255u8).flat_map(|n| murmur64(256 - u64::from(n), &(0..n).collect::<Vec<_>>()).to_le_bytes()).collect();
+    assert_eq!(murmur64(0, &all) as u32, 0x1f0d_3804);
     // The first and some later vectors of the reference implementation: 0, 1, 2, … of each length.
     let of = |n: u8| siphash([0x0706_0504_0302_0100, 0x0f0e_0d0c_0b0a_0908], &(0..n).collect::<Vec<_>>());
     assert_eq!(

@@ -33,12 +33,14 @@ pub mod graph;
 pub mod header_bits;
 pub mod layout;
 pub mod link;
+pub mod live_params;
 mod on;
 pub mod ops;
 pub mod packed_keys;
 pub mod packet_state;
 pub mod parse_graph;
 pub mod passes;
+pub mod per_core;
 mod per_packet;
 pub mod placement;
 pub mod plans;
@@ -221,6 +223,10 @@ impl FaultKind {
     pub const INTERNAL: Self = Self(18);
     /// An `expect` of a test that does not hold.
     pub const EXPECT: Self = Self(17);
+    /// Bytes have come ahead of a change of protocol.
+    pub const EARLY: Self = Self(19);
+    /// A message of a protocol that its receiver does not speak at present.
+    pub const UNSPOKEN: Self = Self(20);
     pub const USER: u16 = 32;
 }
 
@@ -291,6 +297,8 @@ pub struct Table {
     pub key: TyId,
     pub value: TyId,
     pub capacity: u64,
+    /// Each core may keep entries of its own: traffic only adds to them, others see sums.
+    pub per_core: bool,
     /// ns; 0 = never
     pub idle: u64,
     /// `idle` counts from the last write, not from the last use.
@@ -318,6 +326,7 @@ impl Table {
             key,
             value,
             capacity: 0,
+            per_core: false,
             idle: 0,
             from_write: false,
             evict_lru: false,
@@ -693,6 +702,8 @@ pub enum SimStep {
     SeeClosed(SimPort),
     /// Nothing may have been sent.
     SeeNothing(SimPort),
+    /// The next line that the program has logged must be this; none: there is none.
+    SeeLog(Option<Vec<u8>>),
     Close(SimPort),
     Reset(SimPort),
     /// A backend refuses / accepts connections from now on.

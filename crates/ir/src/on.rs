@@ -28,8 +28,12 @@ pub enum On {
         port: PortId,
         protocol: ProtocolId,
     },
-    /// A message on an upstream of a client's conversation; local 0 is the message.
-    Upstream(UpstreamId),
+    /// A message on an upstream of a client's conversation; local 0 is the message. The protocol is
+    /// as in [`StmtKind::Tell`].
+    Upstream {
+        upstream: UpstreamId,
+        protocol: Option<ProtocolId>,
+    },
     UpstreamOpened(UpstreamId),
     UpstreamClosed(UpstreamId),
     Fault,
@@ -61,7 +65,7 @@ impl On {
             | On::Greeting(_)
             | On::Probe(_)
             | On::Closed(_)
-            | On::Upstream(_)
+            | On::Upstream { .. }
             | On::UpstreamOpened(_)
             | On::UpstreamClosed(_) => true,
             On::Frame { .. }
@@ -85,7 +89,7 @@ impl On {
         match self {
             On::Frame { unit, .. } | On::Check { unit, .. } => Some(*unit),
             On::Message { .. } | On::Opened(_) | On::Closed(_) | On::Greeting(_) | On::Probe(_) | On::Signal(_) => None,
-            On::Piece { .. } | On::Upstream(_) | On::UpstreamOpened(_) | On::UpstreamClosed(_) => None,
+            On::Piece { .. } | On::Upstream { .. } | On::UpstreamOpened(_) | On::UpstreamClosed(_) => None,
             On::Fault | On::Start | On::End | On::Every(_) | On::Test(_) => None,
         }
     }
@@ -95,7 +99,7 @@ impl On {
         match self {
             On::Frame { port, .. } => Some(*port),
             On::Message { .. } | On::Opened(_) | On::Closed(_) | On::Greeting(_) | On::Probe(_) | On::Signal(_) => None,
-            On::Piece { .. } | On::Upstream(_) | On::UpstreamOpened(_) | On::UpstreamClosed(_) => None,
+            On::Piece { .. } | On::Upstream { .. } | On::UpstreamOpened(_) | On::UpstreamClosed(_) => None,
             On::Fault | On::Start | On::End | On::Every(_) | On::Test(_) | On::Check { .. } => None,
         }
     }
@@ -111,7 +115,9 @@ impl Module {
                 desc::PortKind::Listen(_) => unit(protocol, |p| Some(p.request)),
                 _ => unit(protocol, |p| p.response),
             },
-            On::Upstream(upstream) => unit(self.upstream_protocol(upstream)?, |p| p.response),
+            On::Upstream { upstream, protocol } => {
+                unit(self.spoken(Peer::Upstream(upstream), protocol)?, |p| p.response)
+            }
             On::Opened(_) | On::Closed(_) | On::Greeting(_) | On::Probe(_) | On::Signal(_) => None,
             On::UpstreamOpened(_) | On::UpstreamClosed(_) | On::Frame { .. } | On::Check { .. } => None,
             On::Fault | On::Start | On::End | On::Every(_) | On::Test(_) => None,

@@ -222,6 +222,9 @@ rows! {
     Fnv1a64 "fnv1a64" (Bytes) -> U(64), Bytes, Pure, ALL, "u64, FNV-1a", "fnv1a64(b)";
     Crc32 "crc32" (Bytes) -> U(32), Bytes, Pure, FPGA, "u32, the CRC of Ethernet and zlib", "crc32(b)";
     Crc32c "crc32c" (Bytes) -> U(32), Bytes, Pure, FPGA, "u32, the CRC of iSCSI, SCTP and ext4 (RFC 3720)", "crc32c(b)";
+    Murmur64 "murmur64" (U(64), Bytes) -> U(64), Bytes, Pure, ALL,
+        "u64, MurmurHash64A with a seed: a hash of long bytes that is faster than `hash`",
+        "murmur64(seed, b)";
     SipHash "siphash" (U(64), U(64), Bytes) -> U(64), Bytes, Pure, FPGA,
         "u64, SipHash-2-4 with a secret key of two numbers: for tokens, and for hashes that a sender must not predict",
         "siphash(k0, k1, b)";
@@ -292,6 +295,10 @@ rows! {
     JsonText "json_text" (Bytes, Bytes) -> Option(&Bytes), Bytes, Scratch, CPU, "The characters of a string at a path.";
     JsonInt "json_int" (Bytes, Bytes) -> Option(&U(64)), Bytes, Pure, CPU,
         "A whole number of 64 bits with its sign at a path.";
+    Xor "xor" (Bytes, Bytes) -> Same, Bytes, Scratch, CPU,
+        "bytes: those of data, by exclusive or with those of key, which are repeated", "xor(data, key)";
+    IsUtf8 "is_utf8" (Bytes) -> Bool, Bytes, Pure, CPU,
+        "bool: the bytes are UTF-8 (RFC 3629), without surrogates and longer forms than needed", "is_utf8(b)";
     UnixNanos "unix_nanos" () -> U(64), One, Time, CPU, "Nanoseconds since 1970, read once per batch.";
     HttpDate "http_date" (U(64)) -> BytesOf(29), One, Scratch, CPU,
         "bytes<29>: a time since 1970 as HTTP writes it (RFC 9110 section 5.6.7), such as `http_date(unix_time())`",

@@ -116,6 +116,7 @@ pub struct Compiler<'a> {
     pub changing: std::collections::HashSet<(ir::PortId, ir::ProtocolId)>,
     /// Values that begin anew with each request.
     pub of_requests: Vec<(ir::SessionId, Ty)>,
+    pub holds: crate::items::Holds,
     pub test_names: TestNames,
     /// The element whose statements are being made: see [`ir::Span::element`].
     pub element: u32,
@@ -176,6 +177,7 @@ impl<'a> Compiler<'a> {
             handle_ports: Vec::new(),
             changing: Default::default(),
             of_requests: Vec::new(),
+            holds: Default::default(),
             test_names: Default::default(),
             element: 0,
         }
@@ -657,6 +659,8 @@ pub const BUILTIN_FAULTS: &[(&str, ir::FaultKind)] = &[
     ("idle", ir::FaultKind::IDLE),
     ("full", ir::FaultKind::FULL),
     ("cancelled", ir::FaultKind::CANCELLED),
+    ("early", ir::FaultKind::EARLY),
+    ("unspoken", ir::FaultKind::UNSPOKEN),
     ("no_reply", ir::FaultKind::NO_REPLY),
     ("internal", ir::FaultKind::INTERNAL),
 ];

@@ -18,6 +18,7 @@ mod object;
 mod ring;
 mod shape;
 mod shared;
+mod sums;
 
 pub use compile::{clang, compile};
 pub use error::Error;

@@ -7,18 +7,19 @@ use crate::maps::map_of;
 use crate::match_tables::Masks;
 use crate::ring::Ring;
 use crate::shared::Shared;
+use crate::sums;
 use crate::{compile, kernel, Error, Verdict};
 use aya::maps::{DevMap, Map};
 use aya::programs::{ProgramError, ProgramFd, Xdp, XdpMode};
 use aya::{Ebpf, EbpfError, EbpfLoader};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wireloom_codegen_c::xdp::{
-    tables, XdpSource, XdpTable, ALONE, COUNTERS, FATES, LINES_BYTES, LOST, RING, RINGED, STATISTICS,
+    tables, XdpSource, XdpTable, ALONE, COUNTERS, FATES, LINES_BYTES, LOST, MINE, PART, RING, RINGED, STATISTICS,
 };
 use wireloom_interp::{Pattern, Ranked};
 use wireloom_ir::{PortId, TableId, TableKind, HLL_REGISTERS};
@@ -59,6 +60,8 @@ pub struct Object {
     /// One queue brings all frames, and whether tables are without locks just now.
     one_queue: bool,
     lockless: AtomicBool,
+    /// Processors have parts of tables of their own, which packets use without locks just as long.
+    parted: bool,
     /// By table: the masks of wildcard tables, and rings.
     masks: Vec<Masks>,
     rings: Vec<Option<Ring>>,
@@ -167,12 +170,13 @@ impl Object {
         let mut loader = EbpfLoader::new();
         let mut lines_of = BTreeMap::new();
         for t in source.tables.iter().filter(|t| t.kind == TableKind::Exact) {
-            if let Some(number) = t.direct {
-                let lines = Direct::new(&t.map, number, t.bytes())?;
+            let parts = if t.sums.is_some() { processors } else { 1 };
+            if let Some(number) = t.direct.filter(|_| t.is_direct(parts)) {
+                let lines = Direct::new(&t.map, number, t.bytes() * parts as usize)?;
                 lines.put_into(&mut bytes);
                 lines_of.insert(&t.map, lines);
             } else {
-                loader.map_max_entries(&t.map, t.lines);
+                loader.map_max_entries(&t.map, t.lines.saturating_mul(parts));
             }
         }
         let (wall, bell) = (kernel::wall_offset(), kernel::random()?);
@@ -201,7 +205,8 @@ impl Object {
                 Some(lines) => lines.map(),
                 None => map_of(&ebpf, &t.map).map_err(|_| missing(&t.map))?,
             };
-            Shared::new(map, t.bytes()).map(Some)
+            let parts = if t.sums.is_some() { processors } else { 1 };
+            Shared::new(map, t.bytes() * parts as usize).map(Some)
         };
         let tables = source.tables.iter().map(lines).collect::<Result<_, _>>()?;
         let masks = source.tables.iter().map(|_| Masks::default()).collect();
@@ -230,7 +235,9 @@ impl Object {
         };
         let (source, lockless, one_queue) = (source.clone(), AtomicBool::new(false), false);
         let ringed = Arc::default();
-        Ok(Object {
+        (0..processors as usize).for_each(|n| cores.set(n * core_size + 8 * PART, n as u64));
+        let parted = source.tables.iter().any(|t| t.sums.is_some()) && kernel::await_programs();
+        let object = Object {
             ebpf,
             source,
             cores,
@@ -241,13 +248,16 @@ impl Object {
             tables,
             one_queue,
             lockless,
+            parted,
             masks,
             rings,
             took,
             lines,
             registers,
             once: None,
-        })
+        };
+        object.settle();
+        Ok(object)
     }
 
     /// Runs a program on a frame of 14 to 3,520 bytes that comes from the interface number 1. The
@@ -446,30 +456,41 @@ impl Object {
 
     /// The process has changed what it wanted to: packets go on without locks.
     pub fn settle(&self) {
-        if self.one_queue && !self.lockless.swap(true, Ordering::Relaxed) {
-            self.set_alone(1)
+        if (self.one_queue || self.parted) && !self.lockless.swap(true, Ordering::Relaxed) {
+            self.set_lockless(u64::from(self.one_queue), u64::from(self.parted))
         }
     }
 
     /// Packets take locks from now on: no program runs any more that began without them.
     fn with_locks(&self) {
         if self.lockless.swap(false, Ordering::Relaxed) {
-            self.set_alone(0);
+            self.set_lockless(0, 0);
             kernel::await_programs();
         }
     }
 
-    fn set_alone(&self, alone: u64) {
-        set_all(&self.cores, (self.core_size, self.processors), ALONE, alone)
+    fn set_lockless(&self, alone: u64, mine: u64) {
+        set_all(&self.cores, (self.core_size, self.processors), ALONE, alone);
+        set_all(&self.cores, (self.core_size, self.processors), MINE, mine)
     }
 
-    /// A change of a table by its program in the kernel: the result, and the entry's value.
-    fn change(&self, table: usize, what: u64, key: &[u8], value: &[u8]) -> io::Result<(u32, Vec<u8>)> {
+    /// The parts of a table: one for each processor, or the whole.
+    fn parts(&self, t: &XdpTable) -> u64 {
+        if t.sums.is_some() {
+            u64::from(self.processors)
+        } else {
+            1
+        }
+    }
+
+    /// A change of a part of a table by its program in the kernel: the result, and the entry's
+    /// value.
+    fn change(&self, (table, part): (usize, u64), what: u64, key: &[u8], value: &[u8]) -> io::Result<(u32, Vec<u8>)> {
         self.with_locks();
         let t = self.source.tables.get(table).ok_or(io::ErrorKind::NotFound)?;
         let (keys, values) = (8 * t.key_words(), 8 * t.value_words());
         let mut frame = vec![0u8; (8 + keys + values).max(16)];
-        frame[..8].copy_from_slice(&what.to_le_bytes());
+        frame[..8].copy_from_slice(&(part << 8 | what).to_le_bytes());
         frame[8..8 + key.len().min(keys)].copy_from_slice(&key[..key.len().min(keys)]);
         let at = 8 + keys;
         frame[at..at + value.len().min(values)].copy_from_slice(&value[..value.len().min(values)]);
@@ -478,19 +499,47 @@ impl Object {
         Ok((result, out.get(at..at + t.value).unwrap_or_default().to_vec()))
     }
 
-    /// The value of an entry; that counts as a use of it.
-    pub fn get(&self, table: usize, key: &[u8]) -> Option<Vec<u8>> {
-        self.change(table, tables::GET, key, &[]).ok().filter(|r| r.0 == 1).map(|r| r.1)
+    fn is_done(&self, of: (usize, u64), what: u64, key: &[u8], value: &[u8]) -> bool {
+        self.change(of, what, key, value).is_ok_and(|r| r.0 == 1)
     }
 
-    /// Adds or replaces an entry. False: there is no room.
+    fn value_of(&self, of: (usize, u64), what: u64, key: &[u8]) -> Option<Vec<u8>> {
+        self.change(of, what, key, &[]).ok().filter(|r| r.0 == 1).map(|r| r.1)
+    }
+
+    /// The value of an entry; that counts as a use of it. Of a table in parts: the sum of them.
+    pub fn get(&self, table: usize, key: &[u8]) -> Option<Vec<u8>> {
+        let t = self.source.tables.get(table)?;
+        let Some(numbers) = &t.sums else { return self.value_of((table, 0), tables::GET, key) };
+        let (mut sum, mut used) = (None, 0);
+        for part in 0..self.parts(t) {
+            let Some(value) = self.value_of((table, part), tables::LOOK, key) else { continue };
+            match &mut sum {
+                None => (sum, used) = (Some(value), part),
+                Some(sum) => sums::add(numbers, sum, &value),
+            }
+        }
+        // One use, of the part that has the entry.
+        self.value_of((table, used), tables::GET, key);
+        sum
+    }
+
+    /// Adds or replaces an entry. False: there is no room. Of a table in parts the first one has it
+    /// then.
     pub fn put(&self, table: usize, key: &[u8], value: &[u8]) -> bool {
-        self.change(table, tables::PUT, key, value).is_ok_and(|r| r.0 == 1)
+        let Some(t) = self.source.tables.get(table) else { return false };
+        let done = self.is_done((table, 0), tables::PUT, key, value);
+        if done {
+            (1..self.parts(t)).for_each(|part| drop(self.change((table, part), tables::REMOVE, key, &[])))
+        }
+        done
     }
 
     /// Removes an entry; whether it was there.
     pub fn remove(&self, table: usize, key: &[u8]) -> bool {
-        self.change(table, tables::REMOVE, key, &[]).is_ok_and(|r| r.0 == 1)
+        let Some(t) = self.source.tables.get(table) else { return false };
+        let remove = |part| self.is_done((table, part), tables::REMOVE, key, &[]);
+        (0..self.parts(t)).filter(|part| remove(*part)).count() > 0
     }
 
     /// The value of a key and a mask of prefixes or of a wildcard table from now on. False: there
@@ -556,16 +605,13 @@ impl Object {
     /// The first entry from a place on, which is a number of a slot.
     pub fn next(&self, table: usize, place: u64) -> Option<Entry> {
         let (t, lines) = (self.source.tables.get(table)?, self.lines(table)?);
-        for n in place..u64::from(t.lines) * t.slots as u64 {
-            let at = t.slot_at((n / t.slots as u64) as usize, (n % t.slots as u64) as usize);
-            if lines.word(at) == 0 {
+        let slots = u64::from(t.lines) * t.slots as u64;
+        for n in place..slots * self.parts(t) {
+            let Some(key) = key_at(t, lines, n) else { continue };
+            // Entries of several parts are one, which the first of them gives.
+            if (0..n / slots).any(|part| self.value_of((table, part), tables::LOOK, &key).is_some()) {
                 continue;
             }
-            let words = |from: usize, n: usize| -> Vec<u8> {
-                (0..n).flat_map(|w| lines.word(at + 8 * (from + w)).to_le_bytes()).collect()
-            };
-            let mut key = words(1, t.key_words());
-            key.truncate(t.key);
             // As it is now, whole; it may have gone meanwhile.
             if let Some(value) = self.get(table, &key) {
                 return Some((n + 1, key, value));
@@ -584,7 +630,11 @@ impl Object {
             return ring.len();
         }
         let (Some(t), Some(lines)) = (self.source.tables.get(table), self.lines(table)) else { return 0 };
-        (0..t.lines as usize).map(|n| (0..t.slots).filter(|s| lines.word(t.slot_at(n, *s)) != 0).count() as u64).sum()
+        let places = u64::from(t.lines) * t.slots as u64 * self.parts(t);
+        match t.sums {
+            Some(_) => (0..places).filter_map(|n| key_at(t, lines, n)).collect::<HashSet<_>>().len() as u64,
+            None => (0..places).filter(|n| lines.word(slot_at(t, *n)) != 0).count() as u64,
+        }
     }
 
     /// Frees what has expired. Entries expire without it, but keep their places until a packet
@@ -595,14 +645,15 @@ impl Object {
             return;
         }
         let now = kernel::monotonic();
-        let over = |line: u32| {
+        let over = |line: u64| {
             (0..t.slots).any(|s| {
                 let used = shared.word(t.slot_at(line as usize, s));
                 used != 0 && used <= now
             })
         };
-        for line in (0..t.lines).filter(|n| over(*n)) {
-            self.change(table, tables::SWEEP, &u64::from(line).to_le_bytes(), &[]).ok();
+        for n in (0..u64::from(t.lines) * self.parts(t)).filter(|n| over(*n)) {
+            let (part, line) = (n / u64::from(t.lines), n % u64::from(t.lines));
+            self.change((table, part), tables::SWEEP, &line.to_le_bytes(), &[]).ok();
         }
     }
 
@@ -616,6 +667,22 @@ impl Object {
     pub fn source(&self) -> &XdpSource {
         &self.source
     }
+}
+
+/// Where a slot of a table begins, by its number over all lines.
+fn slot_at(t: &XdpTable, n: u64) -> usize {
+    t.slot_at((n / t.slots as u64) as usize, (n % t.slots as u64) as usize)
+}
+
+/// The key in a slot. `None`: the slot is free.
+fn key_at(t: &XdpTable, lines: &Shared, n: u64) -> Option<Vec<u8>> {
+    let at = slot_at(t, n);
+    if lines.word(at) == 0 {
+        return None;
+    }
+    let mut key: Vec<u8> = (1..=t.key_words()).flat_map(|w| lines.word(at + 8 * w).to_le_bytes()).collect();
+    key.truncate(t.key);
+    Some(key)
 }
 
 /// The word of a processor's state that counts frames for the process: `WL_PROCESS` of

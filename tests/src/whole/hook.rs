@@ -36,8 +36,10 @@ impl Make {
         let wire = format!("{}_in", self.prefix);
         let _ = writeln!(parts.members, "    port {wire} = nic(\"{wire}\")");
         self.ways = FRONT_PORTS.map(String::from).to_vec();
-        self.still = self.rng.chance(50);
-        for _ in 0..self.below(3) {
+        // A sender that changes packets gives whole ones to queues.
+        let queues = self.pick(&[0, 1, 1, 2, 2]);
+        self.still = self.rng.chance(if queues > 0 { 75 } else { 40 });
+        for _ in 0..queues {
             self.hook_queue(&mut parts)
         }
         self.hook = true;
@@ -72,17 +74,17 @@ impl Make {
         self.ways.push(format!("{q}{place}"));
         self.queues.push(format!("{q}{place}"));
         let (head, out) = (if instances { format!("on {q}[place](p)") } else { format!("on {q}(p)") }, &mut parts.back);
-        match b.below(6) {
+        match b.below(8) {
             0 if !instances => {
                 let _ = writeln!(out, "{q} -> {} // wired", b.ways[0]);
             }
-            0 | 1 => {
+            0..=2 => {
                 let _ = writeln!(
                     out,
                     "{head} {{ // state only\nlog p.f0, p.len\nif p.f2 {{ log \"state \", p.f3, \" \", p.f5 }}\n}}"
                 );
             }
-            2 | 3 => {
+            3..=5 => {
                 let _ = writeln!(out, "{head} {{ // headers only\nif p.udp {{ log p.f1, \" \", p.udp.dst, \" \", len(p.payload) }}\nif p.ip4 {{ log p.ip4.src, slice(p.payload, 0, 4) }}\n}}");
             }
             _ => {
@@ -100,7 +102,16 @@ impl Make {
         let name = self.name("t");
         let key = self.pick(&[Ty::U32, Ty::U16, Ty::Ip4, Ty::U64, Ty::Bytes]);
         let kept = self.pick(&KEPT);
-        let (kind, key, value, text) = match self.below(14) {
+        let (kind, key, value, text) = match self.below(16) {
+            14 | 15 => {
+                let value = self.pick(&[Ty::U8, Ty::U16, Ty::U32, Ty::U64]);
+                let (key, of) = match self.rng.chance(30) {
+                    true => (Ty::U32, "array u32".to_string()),
+                    false => (key, key.text().to_string()),
+                };
+                // Each processor's part has room for all that packets and timers add.
+                (TableKind::Sums, key, value, format!("{of} -> {} {{ capacity 2000, per_core }}", value.text()))
+            }
             0 | 1 => {
                 let capacity = self.pick(&[1, 4, 64]);
                 let text = format!("array u32 -> {} {{ capacity {capacity} }}", kept.text());
@@ -142,6 +153,15 @@ impl Make {
             (TableKind::Ring, false) => {
                 let value = self.expr(t.value, 2);
                 writeln!(out, "if not {n}.push({value}) {{ log \"{n} is full\" }}")
+            }
+            // A packet sees the part of its processor, not what a timer would set.
+            (TableKind::Sums, false) if self.rng.chance(70) => {
+                let value = self.expr(t.value, 1);
+                writeln!(out, "{n}[{key}] += {value}")
+            }
+            (TableKind::Sums, _) => {
+                self.found(t, key, depth, out);
+                return true;
             }
             (TableKind::Ring, true) => return false,
             (TableKind::HyperLogLog, false) => writeln!(out, "{n}.add({key})"),

@@ -132,6 +132,8 @@ pub enum Kind {
 enum TableKind {
     Exact,
     Array,
+    /// Exact or an array, `per_core`: packets add to entries.
+    Sums,
     Ring,
     Bloom,
     CountMin,
@@ -330,7 +332,7 @@ pub fn program(kind: Kind, seed: u64, n: usize) -> Parts {
 }
 
 /// Parts of the language that programs are to use, each with a text that only it has in them.
-const FEATURES: [(Kind, &str, &str); 85] = {
+const FEATURES: [(Kind, &str, &str); 86] = {
     use Kind::{Hook as H, Packets as P, Service as S};
     [
         (P, "array", ": array u32"),
@@ -397,6 +399,7 @@ const FEATURES: [(Kind, &str, &str); 85] = {
         (H, "hyper_log_log", ": hyper_log_log "),
         (H, "wildcard", ": wildcard "),
         (H, "lpm", ": lpm "),
+        (H, "entries per core", " per_core }"),
         (H, "idle", " idle 10s"),
         (H, "evict lru", " evict lru"),
         (H, "reject", " reject }"),

@@ -224,7 +224,7 @@ impl Make {
             12 => self.set_header(out),
             // Behind an element its sender goes on.
             0..=2 if !self.hook || self.ways != ["y"] && self.rng.chance(15) => self.send(out),
-            0..=2 => self.set_header(out),
+            0..=2 if !self.still => self.set_header(out),
             3 | 4 if depth > 0 => {
                 let h = self.pick(&HEADERS);
                 let _ = writeln!(out, "if p.{h} {{");

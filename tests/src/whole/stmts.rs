@@ -188,7 +188,7 @@ impl Make {
             return;
         }
         let _ = match t.kind {
-            TableKind::Exact | TableKind::Array => return self.entries(&t, &key, depth, out),
+            TableKind::Exact | TableKind::Array | TableKind::Sums => return self.entries(&t, &key, depth, out),
             TableKind::Ring => return self.ring(&t, out),
             TableKind::Bloom => match self.below(2) {
                 0 => writeln!(out, "{n}[{key}] = true"),

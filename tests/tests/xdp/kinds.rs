@@ -69,6 +69,42 @@ fn udp(src: [u8; 4], dst: [u8; 4], port: u16) -> Vec<u8> {
     f
 }
 
+/// A round that compares its number does not make the kernel's verifier count the rounds.
+#[test]
+fn numbers_of_rounds_are_compared() {
+    let folder = Folder::new("xdp-rounds");
+    let path = written(
+        &folder,
+        "record Two { a: bytes<16>  b: bytes<16>  n: u32 }
+app rounds {
+    port wire = nic(\"eth0\")
+    table t: u32 -> Two { capacity 2000, idle 10s }
+    table few: array u32 -> u32 { capacity 9 }
+    state s: u32
+    on wire(p) {
+        for i in 0..min(p.len, 4) {
+            update t[i % u32(5)] {
+                .n = max(i, p.len)
+                if .n > (some(u32(60)) else i) { .a = .b } else { .n += 1 }
+            }
+            if p.eth { let a = p.eth.src  p.eth.src = p.eth.dst  p.eth.dst = a }
+            if p.len != u32(127) { continue }
+            s = s + 1
+        }
+        loop max 7 {
+            few[s % 9] += 1
+            s += 1
+            if s % 5 == 0 { break }
+        }
+        p -> kernel
+    }
+}
+",
+    );
+    let Some(sum) = compare(&path, &[], hostile(2_000)) else { return };
+    assert!(sum.sent > 1000 && sum.entries > 4, "{sum:?}");
+}
+
 /// Prefixes are found longest first, and change between packets.
 #[test]
 fn prefixes() {

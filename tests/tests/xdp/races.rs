@@ -3,10 +3,10 @@
 use super::*;
 
 /// The work of a thread.
-type Work<'a> = Box<dyn FnOnce() + Send + 'a>;
+pub(super) type Work<'a> = Box<dyn FnOnce() + Send + 'a>;
 
 /// Runs all at once, each on a processor of its own as far as there are some.
-fn at_once(all: Vec<Work>) {
+pub(super) fn at_once(all: Vec<Work>) {
     let barrier = std::sync::Barrier::new(all.len());
     std::thread::scope(|s| {
         for (n, work) in all.into_iter().enumerate() {
@@ -260,11 +260,11 @@ fn entries_make_room() {
     assert_eq!(inserts - evictions - expired, object.entries(0));
 }
 
-fn word(bytes: &[u8], n: usize) -> u64 {
+pub(super) fn word(bytes: &[u8], n: usize) -> u64 {
     u64::from_le_bytes(bytes[8 * n..8 * n + 8].try_into().expect("eight bytes"))
 }
 
-fn udp_frame() -> Vec<u8> {
+pub(super) fn udp_frame() -> Vec<u8> {
     let mut f = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0];
     f.extend([0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2, 0, 9, 0, 9, 0, 8, 0, 0]);
     f

@@ -65,9 +65,18 @@ impl Gen<'_> {
 }
 
 impl<'m> BodyGen<'_, 'm> {
-    /// Builds a new payload beside the frame. Parts of a `concat` need not be joined before.
+    /// Builds a new payload beside the frame; answers its place. Parts of a `concat` need not be
+    /// joined before, and bytes that are all of it are not copied.
     #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-    pub(super) fn xdp_build(&mut self, body: &'m Block) {
+    pub(super) fn xdp_build(&mut self, body: &'m Block) -> &'static str {
+        if let [Stmt { kind: StmtKind::Emit(Emit::Bytes(e)), .. }] = body.as_slice() {
+            if !matches!(&*uncast(self.g.m, e).kind, ExprKind::Builtin(Builtin::Concat, _)) {
+                let text = self.expr(e);
+                line!(self, "const wl_bytes whole_ = {text};\nx->out = whole_.n;");
+                self.check(true);
+                return "whole_.p";
+            }
+        }
         line!(self, "wl_begin(x);");
         for s in body {
             match &s.kind {
@@ -77,6 +86,7 @@ impl<'m> BodyGen<'_, 'm> {
             }
         }
         self.check(true);
+        "WL_BUILT"
     }
 
     #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
@@ -89,5 +99,13 @@ impl<'m> BodyGen<'_, 'm> {
                 line!(self, "wl_put(x, {text});");
             }
         }
+    }
+}
+
+/// Bytes without what only changes their maximum.
+fn uncast<'e>(m: &Module, e: &'e Expr) -> &'e Expr {
+    match &*e.kind {
+        ExprKind::Cast(inner) if matches!(m.ty(inner.ty), Ty::Bytes(_)) => uncast(m, inner),
+        _ => e,
     }
 }

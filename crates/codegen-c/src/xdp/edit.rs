@@ -301,7 +301,7 @@ impl<'m> BodyGen<'_, 'm> {
             "if (WL_UNLIKELY(!wl_gap(x, {v}, pos_, {n}))) {{ wl_fail(x, WL_F_OVERLOAD, {}); {leave} }}",
             place.0
         );
-        line!(self, "__builtin_memcpy(WL_SPACE({v}->p + pos_, {n}), built_, {n});");
+        line!(self, "wl_store(WL_SPACE({v}->p + pos_, {n}), built_, {n});");
         let behind = |k: &&u32| before.is_some_and(|b| **k == b || f.leads(b, **k));
         for k in f.needed.iter().filter(behind) {
             line!(self, "wl_layer_moved({v}, {k}, {n});");
@@ -331,12 +331,13 @@ impl<'m> BodyGen<'_, 'm> {
             Some(n) => (format!("{v}->to[{n}]"), format!("{v}->lim[{n}]")),
             None => (format!("{v}->top"), format!("{v}->end")),
         };
-        self.xdp_build(body);
+        line!(self, "{{");
+        let from = self.xdp_build(body);
         let leave = self.leave_fault();
         line!(
             self,
-            "{{ const uint32_t pos_ = {pos} & 65535, end_ = {end} & 65535, by_ = x->out - (end_ - pos_);\n\
-             if (WL_UNLIKELY(!wl_refill(x, {v}, pos_, end_, x->out))) {{ wl_fail(x, WL_F_OVERLOAD, {}); {leave} }}",
+            "const uint32_t pos_ = {pos} & 65535, end_ = {end} & 65535, by_ = x->out - (end_ - pos_);\n\
+             if (WL_UNLIKELY(!wl_refill(x, {v}, pos_, end_, x->out, {from}))) {{ wl_fail(x, WL_F_OVERLOAD, {}); {leave} }}",
             place.0
         );
         for k in &f.needed {
@@ -356,9 +357,9 @@ impl<'m> BodyGen<'_, 'm> {
         line!(self, "}} }}");
     }
 
-    /// Builds parts in `built_`, with their lengths and checksums.
+    /// Builds parts in the words `built_`, with their lengths and checksums.
     fn xdp_parts(&mut self, parts: &'m [Part], total: u32) {
-        line!(self, "uint8_t built_[{}] __attribute__((aligned(8)));", total.max(1));
+        line!(self, "uint64_t built_[{}] = {{0}};", total.max(1).div_ceil(8));
         let (mut at, mut headers, mut fallible) = (0, Vec::new(), false);
         for p in parts {
             let begin = at;
@@ -366,7 +367,7 @@ impl<'m> BodyGen<'_, 'm> {
                 let StmtKind::Emit(Emit::UInt { value, bytes, big }) = &s.kind else { continue };
                 let text = self.expr(value);
                 fallible |= value.may_fault();
-                line!(self, "wl_put_at(built_ + {at}, {text}, {bytes}, {big});");
+                line!(self, "wl_set(built_, {at}, {text}, {bytes}, {big});");
                 at += u32::from(*bytes);
             }
             headers.extend(p.unit.map(|u| (u, begin, at)));
@@ -381,17 +382,13 @@ impl<'m> BodyGen<'_, 'm> {
                 continue;
             };
             let before = if c.own { *begin } else { *end };
-            line!(self, "wl_put_at(built_ + {}, rest_ + {}, {n}, true);", begin + off, total - before);
+            line!(self, "wl_set(built_, {}, rest_ + {}, {n}, true);", begin + off, total - before);
         }
         for (u, begin, end) in headers {
             let Some((_, off)) = self.g.sum_at(u) else { continue };
             let at = begin + off;
-            line!(self, "built_[{at}] = built_[{}] = 0;", at + 1);
-            line!(
-                self,
-                "{{ const uint16_t c_ = (uint16_t)~wl_fold(wl_sum_bytes(built_ + {begin}, {}));\nwl_put_at(built_ + {at}, c_, 2, false); }}",
-                end - begin
-            );
+            line!(self, "wl_set(built_, {at}, 0, 2, false);");
+            line!(self, "wl_set(built_, {at}, (uint16_t)~wl_sum_words(built_, {begin}, {end}), 2, false);");
         }
     }
 }

@@ -164,6 +164,8 @@ pub struct XdpTable {
     pub reversed: bool,
     /// Of a ring: bytes of the map.
     pub ring: u32,
+    /// Each processor has a part of its own: bytes of the numbers of a value, which are summed.
+    pub sums: Option<Vec<usize>>,
 }
 
 impl XdpTable {
@@ -172,9 +174,15 @@ impl XdpTable {
         matches!(self.kind, TableKind::Exact | TableKind::Array)
     }
 
-    /// Bytes of all lines.
+    /// Bytes of all lines, of one part.
     pub fn bytes(&self) -> usize {
         self.lines as usize * self.line
+    }
+
+    /// Whether its lines, of so many parts, are reached by an address: the verifier follows offsets
+    /// below 512 MiB only.
+    pub fn is_direct(&self, parts: u32) -> bool {
+        self.direct.is_some() && self.bytes().saturating_mul(parts as usize) <= tables::DIRECT_MAX
     }
 
     pub fn key_words(&self) -> usize {
@@ -391,8 +399,12 @@ pub const ALONE: usize = FATES;
 pub const RINGED: usize = ALONE + 1;
 /// Then lines of the log that found no room.
 pub const LOST: usize = RINGED + 1;
+/// Then whether no other processor, and not the process, can be at this one's part of tables.
+pub const MINE: usize = LOST + 1;
+/// Then the number of that part.
+pub const PART: usize = MINE + 1;
 /// The first word of counters.
-pub const COUNTERS: usize = LOST + 1;
+pub const COUNTERS: usize = PART + 1;
 /// Bytes of a ring for parts of frames.
 pub const RING: u32 = 2 << 20;
 /// Words of a table's statistics in a processor's state: hits, misses, inserts, evictions, expired,
@@ -497,7 +509,7 @@ impl<'m> Gen<'m> {
         let io: String =
             (0..).zip(&self.xdp_io).map(|(n, bytes): (u32, _)| format!("uint64_t io{n}[{}];\n", bytes / 8)).collect();
         format!(
-            "/* Of one processor. */\nstruct app_state {{\nuint64_t fate[{FATES}]; /* frames, by what became of them */\nuint64_t alone; /* no other processor is at a table */\nuint64_t ringed; /* parts of frames go through a ring */\nuint64_t lost; /* lines of the log */\nuint64_t counter[{}];\n\
+            "/* Of one processor. */\nstruct app_state {{\nuint64_t fate[{FATES}]; /* frames, by what became of them */\nuint64_t alone; /* no other processor is at a table */\nuint64_t ringed; /* parts of frames go through a ring */\nuint64_t lost; /* lines of the log */\nuint64_t mine; /* nobody else is at its part of tables */\nuint64_t part;\nuint64_t counter[{}];\n\
              uint64_t fault[WL_FAULTS];\nuint64_t table[{}][{STATISTICS}];\nuint64_t placed[WL_PLACES][WL_KINDS]; /* faults */\nstruct wl_places in;\n{io}uint64_t begun;\nunion {{\nstruct {{\n{states}}};\nuint64_t room[{}];\n}};\n}} __attribute__((aligned(64)));\n\
              _Static_assert(sizeof(struct app_state) == WL_STATE, \"the loader makes room for it\");\n",
             m.counters.len().max(1),
@@ -715,6 +727,15 @@ impl<'m> BodyGen<'_, 'm> {
             " ^ wl_unknown"
         } else {
             ""
+        }
+    }
+
+    /// The next value of a loop's counter. A comparison within the round may have told the verifier
+    /// the number, and it would count on from there.
+    pub(crate) fn next_round(&self, i: &str, max: u64) -> String {
+        match self.g.xdp && max > 1 {
+            true => format!("{i} = ({i} + 1) ^ wl_unknown"),
+            false => format!("{i}++"),
         }
     }
 

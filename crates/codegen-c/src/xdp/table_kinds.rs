@@ -41,7 +41,7 @@ fn sketch(t: &Table) -> (u64, u64) {
     }
 }
 
-fn map(kind: &str, key: &str, value: &str, entries: u64, flags: u32, name: &str) -> String {
+fn map(kind: &str, key: &str, value: &str, entries: &str, flags: u32, name: &str) -> String {
     format!(
         "struct {{ WL_MAP_NUMBER(type, {kind}); WL_MAP_TYPE(key, {key}); WL_MAP_TYPE(value, {value}); \
          WL_MAP_NUMBER(max_entries, {entries}); WL_MAP_NUMBER(map_flags, {flags}); }} {name} SEC(\".maps\");\n"
@@ -59,7 +59,20 @@ impl Gen<'_> {
                     "/* Array {title}: an entry. */\nstruct {n}_slot {{ uint32_t lock, pad; uint64_t value[{values}]; }};\n"
                 ));
                 let slot = format!("struct {n}_slot");
-                self.helpers.push_str(&map("BPF_MAP_TYPE_ARRAY", "uint32_t", &slot, t.capacity, 0, n));
+                let entries = match x.sums {
+                    Some(_) => format!("{} * WL_PROCESSORS", t.capacity),
+                    None => t.capacity.to_string(),
+                };
+                self.helpers.push_str(&map("BPF_MAP_TYPE_ARRAY", "uint32_t", &slot, &entries, 0, n));
+                let (part, alone) = match x.sums {
+                    Some(_) => (format!("wl_part() * {}", t.capacity), "WL_MINE"),
+                    None => ("0".to_string(), "WL_ALONE"),
+                };
+                self.helpers.push_str(&format!(
+                    "WL_INLINE struct {n}_slot *{n}_at(uint64_t i) {{ if (i >= {}) return NULL; const uint32_t n = (uint32_t)(i + {part}); return bpf_map_lookup_elem(&{n}, &n); }}\n\
+                     WL_INLINE bool {n}_alone(const wl_fx *x) {{ return {alone}(x); }}\n",
+                    t.capacity
+                ));
             }
             TableKind::Bloom | TableKind::CountMin => {
                 let (words, places) = sketch(t);
@@ -67,7 +80,7 @@ impl Gen<'_> {
                     "/* Sketch {title}. */\nstruct {n}_key {{ uint64_t w[{}]; }};\n",
                     x.key_words()
                 ));
-                self.helpers.push_str(&map("BPF_MAP_TYPE_ARRAY", "uint32_t", "uint64_t", words, 0, n));
+                self.helpers.push_str(&map("BPF_MAP_TYPE_ARRAY", "uint32_t", "uint64_t", &words.to_string(), 0, n));
                 let kind = if t.kind == TableKind::Bloom { "BLOOM" } else { "COUNTS" };
                 self.helpers
                     .push_str(&format!("WL_SKETCH({n}, {}, {places})\nWL_{kind}({n}, {places})\n", x.key_words()));
@@ -78,7 +91,7 @@ impl Gen<'_> {
                     x.key
                 ));
                 let (key, value) = (format!("struct {n}_key"), format!("struct {n}_value"));
-                self.helpers.push_str(&map("BPF_MAP_TYPE_LPM_TRIE", &key, &value, t.capacity, 1, n));
+                self.helpers.push_str(&map("BPF_MAP_TYPE_LPM_TRIE", &key, &value, &t.capacity.to_string(), 1, n));
             }
             TableKind::Wildcard => {
                 self.types.push_str(&format!(
@@ -90,8 +103,15 @@ impl Gen<'_> {
                 let masks = x.masks();
                 let (key, value, mask) =
                     (format!("struct {n}_key"), format!("struct {n}_value"), format!("struct {n}_mask"));
-                self.helpers.push_str(&map("BPF_MAP_TYPE_HASH", &key, &value, t.capacity, 1, n));
-                self.helpers.push_str(&map("BPF_MAP_TYPE_ARRAY", "uint32_t", &mask, u64::from(MASKS) + 1, 0, &masks));
+                self.helpers.push_str(&map("BPF_MAP_TYPE_HASH", &key, &value, &t.capacity.to_string(), 1, n));
+                self.helpers.push_str(&map(
+                    "BPF_MAP_TYPE_ARRAY",
+                    "uint32_t",
+                    &mask,
+                    &(MASKS + 1).to_string(),
+                    0,
+                    &masks,
+                ));
                 self.helpers.push_str(&format!("WL_WILDCARD({n}, {masks}, {}, {values}, {MASKS})\n", x.key_words()));
             }
             TableKind::Ring => {
@@ -103,9 +123,14 @@ impl Gen<'_> {
                     x.ring
                 ));
             }
-            TableKind::HyperLogLog => {
-                self.helpers.push_str(&map("BPF_MAP_TYPE_ARRAY", "uint32_t", "uint64_t", HLL_REGISTERS, MMAPABLE, n))
-            }
+            TableKind::HyperLogLog => self.helpers.push_str(&map(
+                "BPF_MAP_TYPE_ARRAY",
+                "uint32_t",
+                "uint64_t",
+                &HLL_REGISTERS.to_string(),
+                MMAPABLE,
+                n,
+            )),
             TableKind::Exact => {}
         }
     }
@@ -144,10 +169,10 @@ impl<'m> BodyGen<'_, 'm> {
         let (codec, words, cap) = (self.g.xdp_codec(t.value), x.value_words().max(1), t.capacity);
         match s {
             StmtKind::TableGet { key, dst, .. } => {
-                let (text, dst, lock) = (self.expr(key), self.name(*dst), self.xdp_lock_slot());
+                let (text, dst, lock) = (self.expr(key), self.name(*dst), self.xdp_lock_slot(&n));
                 line!(self, "{{ const uint64_t i_ = {text};");
                 self.check(key.may_fault());
-                line!(self, "const uint32_t n_ = (uint32_t)i_;\n{dst}.has = false;\nstruct {n}_slot *s_ = i_ < {cap} ? bpf_map_lookup_elem(&{n}, &n_) : NULL;");
+                line!(self, "{dst}.has = false;\nstruct {n}_slot *s_ = {n}_at(i_);");
                 let read = match words {
                     1 => format!("{dst}.v = unpack_{codec}(s_->value, 0);"),
                     _ => format!(
@@ -160,25 +185,25 @@ impl<'m> BodyGen<'_, 'm> {
                 let (c, new) = (self.g.cty(t.value), self.expr(value));
                 line!(self, "{{ const {c} new_ = {new};");
                 self.check(value.may_fault());
-                self.xdp_slot(x, key, cap, *place);
-                let lock = self.xdp_lock_slot();
+                self.xdp_slot(x, key, *place);
+                let lock = self.xdp_lock_slot(&n);
                 line!(self, "{lock}");
                 self.xdp_fill(&codec, words, "new_");
                 line!(self, "wl_unlock(&s_->lock); }} }}");
             }
             StmtKind::TableRemove { key, dst, .. } => {
-                let (text, lock) = (self.expr(key), self.xdp_lock_slot());
+                let (text, lock) = (self.expr(key), self.xdp_lock_slot(&n));
                 let set = dst.map(|d| format!("{} = i_ < {cap};\n", self.name(d))).unwrap_or_default();
                 line!(self, "{{ const uint64_t i_ = {text};");
                 self.check(key.may_fault());
-                line!(self, "const uint32_t n_ = (uint32_t)i_;\n{set}struct {n}_slot *s_ = i_ < {cap} ? bpf_map_lookup_elem(&{n}, &n_) : NULL;");
+                line!(self, "{set}struct {n}_slot *s_ = {n}_at(i_);");
                 line!(self, "if (s_) {{\n{lock}_Pragma(\"unroll\") for (int j_ = 0; j_ < {words}; j_++) s_->value[j_] = 0;\nwl_unlock(&s_->lock);\n}} }}");
             }
             StmtKind::TableUpdate { key, entry, body, place, .. } => {
                 let (name, at) = (self.name(*entry), format!("slot{}", self.xdp_temp()));
                 self.decls.push_str(&format!("wl_slot {at} = {{0}};\n"));
-                self.xdp_slot(x, key, cap, *place);
-                let lock = self.xdp_lock_slot();
+                self.xdp_slot(x, key, *place);
+                let lock = self.xdp_lock_slot(&n);
                 line!(self, "{lock}{at}.lock = &s_->lock;\n{name} = unpack_{codec}(s_->value, 0);");
                 self.locked.push(at.clone());
                 self.block(body);
@@ -190,18 +215,20 @@ impl<'m> BodyGen<'_, 'm> {
         }
     }
 
-    fn xdp_lock_slot(&mut self) -> String {
+    fn xdp_lock_slot(&mut self, map: &str) -> String {
         let leave = self.leave_fault();
-        format!("if (WL_UNLIKELY(!wl_lock(x, &s_->lock))) {{ wl_fail(x, WL_F_OVERLOAD, 0); {leave} }}\n")
+        format!(
+            "if (WL_UNLIKELY(!wl_lock_if(!{map}_alone(x), &s_->lock))) {{ wl_fail(x, WL_F_OVERLOAD, 0); {leave} }}\n"
+        )
     }
 
     /// Opens a block with the slot `s_` of an array's entry; another number is a fault.
-    fn xdp_slot(&mut self, x: &XdpTable, key: &Expr, cap: u64, place: PlaceId) {
+    fn xdp_slot(&mut self, x: &XdpTable, key: &Expr, place: PlaceId) {
         let (text, n) = (self.expr(key), &x.map);
         let leave = self.leave_fault();
         line!(self, "{{ const uint64_t i_ = {text};");
         self.check(key.may_fault());
-        line!(self, "const uint32_t n_ = (uint32_t)i_;\nstruct {n}_slot *s_ = i_ < {cap} ? bpf_map_lookup_elem(&{n}, &n_) : NULL;");
+        line!(self, "struct {n}_slot *s_ = {n}_at(i_);");
         line!(self, "if (WL_UNLIKELY(!s_)) {{ wl_fail(x, WL_F_INDEX, {}); {leave} }}", place.0);
     }
 

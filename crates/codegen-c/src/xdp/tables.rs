@@ -21,6 +21,8 @@ pub const PUT: u64 = 2;
 pub const REMOVE: u64 = 3;
 /// Frees what has expired in a line.
 pub const SWEEP: u64 = 4;
+/// Reads an entry, which is no use of it.
+pub const LOOK: u64 = 5;
 
 /// Bytes of a line before its slots: the lock, the number of entries in other lines, and the marks
 /// of the slots. With a fourth slot there is room for more marks.
@@ -49,9 +51,8 @@ fn lines(capacity: u64, slots: u64) -> u64 {
     wanted.div_ceil(slots).max(LINES)
 }
 
-/// Lines of up to so many bytes are reached by an address: the verifier follows offsets below 512
-/// MiB only.
-const DIRECT_MAX: usize = 256 << 20;
+/// Lines of up to so many bytes are reached by an address.
+pub(super) const DIRECT_MAX: usize = 256 << 20;
 /// The number in the place of the first table's address.
 const DIRECT: u64 = 0x7a4c_96d2_e81b_3f00;
 
@@ -82,6 +83,7 @@ impl<'m> Gen<'m> {
             reversed: t.kind == TableKind::Lpm && table_kinds::is_reversed(self.m, t.key),
             direct: None,
             ring: ring_bytes(t.capacity, canonical_size(self.m, t.value)).unwrap_or_default(),
+            sums: t.per_core.then(|| per_core::numbers(self.m, t.value)),
         }
     }
 
@@ -127,9 +129,13 @@ impl<'m> Gen<'m> {
         self.helpers.push_str(&self.xdp_words("key", &x.map, t.key));
         self.helpers.push_str(&self.xdp_words("value", &x.map, t.value));
         let at = line_at(x);
+        // Entries of a processor's part are counted in its state.
+        let counts = match x.sums {
+            Some(_) => format!("WL_PARTS({}, {n}, {})\n", x.map, t.capacity),
+            None => format!("volatile uint64_t {0}_entries SEC(\".bss\");\nWL_WHOLE({0})\n", x.map),
+        };
         self.helpers.push_str(&format!(
-            "{at}volatile uint64_t {0}_entries SEC(\".bss\");\n\
-             WL_TABLE({0}, {n}, {1}, {2}, {3}, {4}, {5}, {6}, {7}, {8})\n",
+            "{at}{counts}WL_TABLE({0}, {n}, {1}, {2}, {3}, {4}, {5}, {6}, {7}, {8})\n",
             x.map,
             x.key_words(),
             x.value_words(),
@@ -252,14 +258,23 @@ impl<'m> Gen<'m> {
 /// The function that gives a table's lines, with the map if it has one.
 fn line_at(x: &XdpTable) -> String {
     let (map, lines) = (&x.map, x.lines);
-    let head = format!("WL_INLINE struct {map}_line *{map}_at(uint32_t n) {{ return ");
-    match x.direct {
-        Some(number) => format!("{head}WL_VALUE_OF(\"{number:#x}\", n, {lines}u, struct {map}_line); }}\n"),
-        None => format!(
-            "struct {{ WL_MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY); WL_MAP_TYPE(key, uint32_t); WL_MAP_TYPE(value, struct {map}_line); \
-             WL_MAP_NUMBER(max_entries, 1); WL_MAP_NUMBER(map_flags, BPF_F_MMAPABLE); }} {map} SEC(\".maps\");\n\
-             {head}bpf_map_lookup_elem(&{map}, &n); }}\n"
-        ),
+    // A line's number within the part of this processor, or of the one that a change is for.
+    let (part, parts) = match x.sums {
+        Some(_) => (format!("if (n >= {lines}u) return NULL; n += (uint32_t)wl_part() * {lines}u; "), "WL_PROCESSORS"),
+        None => (String::new(), "1"),
+    };
+    let head = format!("WL_INLINE struct {map}_line *{map}_at(uint32_t n) {{ {part}return ");
+    let in_map = format!(
+        "struct {{ WL_MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY); WL_MAP_TYPE(key, uint32_t); WL_MAP_TYPE(value, struct {map}_line); \
+         WL_MAP_NUMBER(max_entries, 1); WL_MAP_NUMBER(map_flags, BPF_F_MMAPABLE); }} {map} SEC(\".maps\");\n\
+         {head}bpf_map_lookup_elem(&{map}, &n); }}\n"
+    );
+    let Some(number) = x.direct else { return in_map };
+    let direct = format!("{head}WL_VALUE_OF(\"{number:#x}\", n, {lines}u * {parts}, struct {map}_line); }}\n");
+    match x.sums {
+        // The loader knows the number of processors.
+        Some(_) => format!("#if WL_PROCESSORS * {} <= {DIRECT_MAX}\n{direct}#else\n{in_map}#endif\n", x.bytes()),
+        None => direct,
     }
 }
 
@@ -271,9 +286,14 @@ pub(super) fn xdp_changes(m: &Module, x: &XdpTable) -> String {
         true => format!("WL_WIDE_CHANGES({}, {keys}, {values}, 0)", x.map),
         false => table_kinds::changes(x.kind, x, m.tables[x.table.index()].capacity),
     };
-    format!(
-        "/* Changes from outside: what, a key and a value come in as a frame. */\nSEC(\"xdp\") int {program}(struct xdp_md *ctx) {{\n{body}\n}}\n"
-    )
+    let title = "/* Changes from outside: what, a key and a value come in as a frame. */\n";
+    match x.sums {
+        None => format!("{title}SEC(\"xdp\") int {program}(struct xdp_md *ctx) {{\n{body}\n}}\n"),
+        Some(_) => format!(
+            "{title}WL_INLINE int {program}_here(struct xdp_md *ctx) {{\n{body}\n}}\n\
+             SEC(\"xdp\") int {program}(struct xdp_md *ctx) {{\nWL_CHANGES_OF_PART(ctx, {program}_here)\n}}\n"
+        ),
+    }
 }
 
 /// Bits of so many bytes.

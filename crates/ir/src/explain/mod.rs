@@ -550,6 +550,7 @@ fn state(m: &Module, out: &mut String) {
         let since = if t.from_write { " since they were written" } else { "" };
         let idle =
             if t.idle > 0 { format!(", entries expire after {}{since}", duration(t.idle)) } else { String::new() };
+        let parts = if t.per_core { "; traffic only adds: in XDP each processor keeps a part" } else { "" };
         let cache = match (t.cache, local_table_bytes(m, t).is_some()) {
             (0, _) => String::new(),
             (_, true) => format!("; a cache of {} entries in front, while it answers most lookups", count(t.front())),
@@ -557,7 +558,11 @@ fn state(m: &Module, out: &mut String) {
         };
         rows.push((
             format!("table {}", t.name),
-            format!("{whose}; {} entries, {}; full: {full}{idle}{cache}", count(t.capacity), bytes(table_bytes(m, t))),
+            format!(
+                "{whose}; {} entries, {}; full: {full}{idle}{parts}{cache}",
+                count(t.capacity),
+                bytes(table_bytes(m, t))
+            ),
             vec![format!("{} -> {}", shown(m, t.key), shown(m, t.value))],
         ));
     }

@@ -194,6 +194,7 @@ impl Parser {
         let value = self.ty()?;
         self.word("capacity")?;
         let capacity = self.num()?;
+        let per_core = self.eat_word("per_core");
         self.word("idle")?;
         let idle = self.num()?;
         let from_write = self.eat_word("from_write");
@@ -214,6 +215,7 @@ impl Parser {
             key,
             value,
             capacity,
+            per_core,
             idle,
             from_write,
             evict_lru,
@@ -268,6 +270,15 @@ impl Parser {
         Ok(index)
     }
 
+    /// ` as P`
+    pub fn in_protocol(&mut self) -> Res<Option<ProtocolId>> {
+        if self.eat_word("as") {
+            self.index().map(|p| Some(ProtocolId(p)))
+        } else {
+            Ok(None)
+        }
+    }
+
     pub fn peer(&mut self) -> Res<Peer> {
         match self.any_word()?.as_str() {
             "client" => Ok(Peer::Client),
@@ -299,7 +310,7 @@ impl Parser {
             "greeting" => On::Greeting(PortId(self.index()?)),
             "probe" => On::Probe(PortId(self.index()?)),
             "closed" => On::Closed(PortId(self.index()?)),
-            "upstream" => On::Upstream(UpstreamId(self.index()?)),
+            "upstream" => On::Upstream { upstream: UpstreamId(self.index()?), protocol: self.in_protocol()? },
             "upstream_opened" => On::UpstreamOpened(UpstreamId(self.index()?)),
             "upstream_closed" => On::UpstreamClosed(UpstreamId(self.index()?)),
             "fault" => On::Fault,

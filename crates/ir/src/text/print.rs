@@ -291,9 +291,10 @@ impl Printer<'_> {
             let local = if t.local { " local" } else { "" };
             let cache = if t.cache == 0 { String::new() } else { format!(" cache {}", t.cache) };
             let copied = if t.copied { " copied" } else { "" };
+            let per_core = if t.per_core { " per_core" } else { "" };
             let from_write = if t.from_write { " from_write" } else { "" };
             self.line(&format!(
-                "table {}: {kind}{local} {} -> {} capacity {} idle {}{from_write} {} memory {}{cache}{copied}{}",
+                "table {}: {kind}{local} {} -> {} capacity {}{per_core} idle {}{from_write} {} memory {}{cache}{copied}{}",
                 string(&t.name),
                 self.ty(t.key),
                 self.ty(t.value),
@@ -421,11 +422,9 @@ impl Printer<'_> {
 
     fn on(&self, on: &On) -> String {
         match on {
-            On::Message { port, protocol } => format!(
-                "message {} {}",
-                self.port_ref(*port),
-                reference(self.m.protocols.get(protocol.index()).map(|p| p.name.as_str()), protocol.0)
-            ),
+            On::Message { port, protocol } => {
+                format!("message {} {}", self.port_ref(*port), self.protocol_ref(*protocol))
+            }
             On::Frame { port, unit } => format!("frame {} {}", self.port_ref(*port), self.unit_ref(*unit)),
             On::Piece { port, protocol } => {
                 let protocol = reference(self.m.protocols.get(protocol.index()).map(|p| p.name.as_str()), protocol.0);
@@ -435,7 +434,9 @@ impl Printer<'_> {
             On::Greeting(p) => format!("greeting {}", self.port_ref(*p)),
             On::Probe(p) => format!("probe {}", self.port_ref(*p)),
             On::Closed(p) => format!("closed {}", self.port_ref(*p)),
-            On::Upstream(c) => format!("upstream {}", self.upstream_ref(*c)),
+            On::Upstream { upstream, protocol } => {
+                format!("upstream {}{}", self.upstream_ref(*upstream), self.in_protocol(*protocol))
+            }
             On::UpstreamOpened(c) => format!("upstream_opened {}", self.upstream_ref(*c)),
             On::UpstreamClosed(c) => format!("upstream_closed {}", self.upstream_ref(*c)),
             On::Fault => "fault".into(),
@@ -450,6 +451,15 @@ impl Printer<'_> {
 
     fn upstream_ref(&self, c: UpstreamId) -> String {
         reference(self.m.upstreams.get(c.index()).map(|c| c.name.as_str()), c.0)
+    }
+
+    pub fn protocol_ref(&self, p: ProtocolId) -> String {
+        reference(self.m.protocols.get(p.index()).map(|p| p.name.as_str()), p.0)
+    }
+
+    /// A protocol of a member, where its port speaks several.
+    pub fn in_protocol(&self, p: Option<ProtocolId>) -> String {
+        p.map_or(String::new(), |p| format!(" as {}", self.protocol_ref(p)))
     }
 
     pub fn peer(&self, peer: Peer) -> String {
@@ -642,6 +652,8 @@ impl Printer<'_> {
             SimStep::See(p, b) => format!("see {} {}", at(p), bytes(b)),
             SimStep::SeeClosed(p) => format!("see_closed {}", at(p)),
             SimStep::SeeNothing(p) => format!("see_nothing {}", at(p)),
+            SimStep::SeeLog(Some(b)) => format!("see_log {}", bytes(b)),
+            SimStep::SeeLog(None) => "see_no_log".into(),
             SimStep::Close(p) => format!("close {}", at(p)),
             SimStep::Reset(p) => format!("reset {}", at(p)),
             SimStep::Refuse(p) => format!("refuse {}", at(p)),

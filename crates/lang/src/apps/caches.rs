@@ -136,6 +136,7 @@ impl Compiler<'_> {
             key: self.lower_ty(key),
             value: self.lower_ty(entry),
             capacity: 0,
+            per_core: false,
             idle: 0,
             from_write: false,
             evict_lru: true,
@@ -416,8 +417,13 @@ impl Lower<'_, '_> {
         Ok((key, self.slot_of(cache, hash, span)))
     }
 
+    /// A hash of a key; that of bytes takes eight at a time.
     pub(super) fn hash_of(&self, key: LocalId) -> X {
-        build::builtin(T_U64, B::Hash, vec![self.local_expr(key)])
+        let key = self.local_expr(key);
+        if matches!(self.cx.m.ty(key.ty), ir::Ty::Bytes(_)) {
+            return build::builtin(T_U64, B::Murmur64, vec![build::u64(0), key]);
+        }
+        build::builtin(T_U64, B::Hash, vec![key])
     }
 
     /// The number of a lease, by the hash of its key.

@@ -65,6 +65,13 @@ impl Compiler<'_> {
                     );
                     return Err(self.report(d.note(format!("options: {}", words.join(", ")))));
                 }
+                _ if name.name == "per_core" => {
+                    return Err(self.error(
+                        "E0641",
+                        name.span,
+                        format!("a {} is not kept per core: a rate is for all of them", g.word.name),
+                    ))
+                }
                 _ if name.name == "cache" => {
                     return Err(self.error(
                         "E0641",

@@ -6,6 +6,7 @@ pub mod channels;
 pub mod controls;
 pub mod conversations;
 pub mod core_partition;
+mod core_tables;
 pub mod declarations;
 pub mod devices;
 pub mod element_check;
@@ -109,9 +110,11 @@ impl Compiler<'_> {
         self.unhandled();
         self.unhandled_upstreams();
         self.unneeded_clauses();
+        self.check_holds();
         self.check_caches();
         self.place_segments();
         self.core_partition();
+        self.core_tables();
         self.merge_nodes();
         self.full_for_ever();
     }
@@ -445,6 +448,7 @@ impl Compiler<'_> {
                 self.report(Diagnostic::error("E0641", name.span, text).label("it would have no effect here"));
             }
         }
+        self.core_entries(&mut table, &t.options);
         if kind == ir::TableKind::HyperLogLog {
             if let Some((n, _)) = t.options.first() {
                 return Err(self.error("E0641", n.span, "a HyperLogLog has one size and no options"));
@@ -488,7 +492,7 @@ impl Compiler<'_> {
     }
 
     pub fn table_option(&mut self, module: ModId, t: &mut ir::Table, name: &Ident, e: Option<&ast::Expr>) -> R<()> {
-        let known = ["capacity", "idle", "expire", "evict", "reject", "memory", "cache", "lru"];
+        let known = ["capacity", "idle", "expire", "evict", "reject", "memory", "cache", "lru", "per_core"];
         match (name.name.as_str(), e) {
             ("capacity", Some(e)) => {
                 let n = self.number_in_app(module, e)?;
@@ -532,6 +536,10 @@ impl Compiler<'_> {
                 t.evict_lru = true;
                 Ok(())
             }
+            ("per_core", None) => {
+                t.per_core = true;
+                Ok(())
+            }
             ("reject", None) => {
                 t.evict_lru = false;
                 Ok(())
@@ -549,7 +557,7 @@ impl Compiler<'_> {
                     name.span,
                     format!("a table has no option `{}` of this form", name.name),
                 )
-                .note("options: `capacity N`, `idle D`, `expire D`, `evict lru`, `reject`, `memory B`, `cache N`");
+                .note("options: `capacity N`, `idle D`, `expire D`, `evict lru`, `reject`, `memory B`, `cache N`, `per_core`");
                 Err(self.report(crate::names::with_hint(d, hint)))
             }
         }

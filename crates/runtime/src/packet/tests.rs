@@ -101,6 +101,7 @@ pub fn desc(mode: u64) -> Desc {
         alone: false,
         one_by_one: false,
         run_to: None,
+        run_as: 0,
         begins: Begins::Any,
         frames,
         sends: true,
@@ -132,6 +133,7 @@ pub fn desc(mode: u64) -> Desc {
             form: Form::Plain,
             default: Some(ParamValue::UInt(mode)),
             doc: String::new(),
+            live: false,
         }],
         ports: vec![
             port("wire", FrameEngine::Memory),

@@ -555,6 +555,11 @@ pub static CODES: &[Code] = &[
          `on q.get(p)` and the wiring `q.get -> …` receive. All channels of a queue lead to one \
          segment, and each of them has a handler.",
         "unit H { order big  kind: u8 }\npacket P { h: H }\napp a {\n    port w = memory(\"w\") as P, o = memory(\"o\") as P\n    queue q { depth 8, channels [get, set] }\n    segment s on cpu(0) { w -> q }\n    segment t on cpu(1) {\n        q.get -> o\n        q.set -> o\n    }\n}\n"),
+    code("E0661", "an entry that is no sum",
+        "Of a table with `per_core`, each core may have entries of its own. Timers, signals and \
+         commands see their sums. So values are unsigned numbers, or records of them, and traffic \
+         only adds to them: `t[k] += n`, or `update` with `+=`.",
+        "unit H { order big  src: ip4 }\npacket P { h: H }\napp a {\n    port w = memory(\"w\") as P\n    table seen: ip4 -> u64 { capacity 100, per_core }\n    on w(p) where p.h { seen[p.h.src] = 1 }\n}\n"),
     code("E0670", "an operation that XDP does not have",
         "A handler `on xdp` is a program in the kernel, which allows less than the CPU. \
          `docs/placement.md` has the table of what runs there. Leave `on xdp` out, and the CPU runs \
@@ -733,6 +738,13 @@ pub static CODES: &[Code] = &[
          has `up`, `down` and `sharing session`. Such a message is whole when it is sent. So its unit \
          has no `stream`, and it does not depend on what the other conversation remembers.",
         "unit M { n: u8 }\nprotocol p { stateless  request M  response M }\napp a {\n    port c = listen tcp(80) as p\n    table known: u8 -> connection of c { capacity 9 }\n    on c(m) { reply m }\n}\n"),
+    code("E0699", "a change of protocol that a connection cannot make",
+        "A conversation's connection begins with the protocol of its port, `as lines`, and may become \
+         those behind `then`. `become tunnel` is for the connection of the message at hand, `become \
+         tunnel for client, up` for these. A connection whose message is not at hand must be on hold, \
+         so that none of its messages is read in the old protocol. `hold client` stands in the handler \
+         of the message that asks for the change. Protocols of requests and answers do not change.",
+        "unit M { n: u8 }\nprotocol p { up M  down M  sharing session }\nprotocol q { up M  down M  sharing session }\napp a {\n    port c = listen tcp(80) as p\n    on c(m) { become q }\n}\n"),
     code("W0901", "a decision by a value from before a call",
         "The program reads state before a call, and the value decides something after the call. \
          Another handler may have changed the state meanwhile.",
