@@ -329,7 +329,7 @@ impl<'m> Gen<'m> {
             }
         };
         match h.on {
-            On::Message { .. } | On::Upstream { .. } => first(0, "t->req", &mut b),
+            On::Message { .. } | On::Piece { .. } | On::Upstream { .. } => first(0, "t->req", &mut b),
             On::Opened(_)
             | On::Greeting(_)
             | On::Probe(_)
@@ -352,6 +352,7 @@ impl<'m> Gen<'m> {
                         desc::ParamType::Bool
                         | desc::ParamType::UInt(_)
                         | desc::ParamType::Duration
+                        | desc::ParamType::Texts(..)
                         | desc::ParamType::Endpoints(_) => "u",
                     };
                     let cast = match t.value() {
