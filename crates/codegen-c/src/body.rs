@@ -393,12 +393,13 @@ impl<'g, 'm> BodyGen<'g, 'm> {
             }
             StmtKind::Hold(member) => line!(self, "x->core->host->hold(t, {}, 1);", member.number()),
             StmtKind::Release(member) => line!(self, "x->core->host->hold(t, {}, 0);", member.number()),
-            StmtKind::OpenUpstream { upstream, index, place } => {
-                let text = self.expr(index);
-                line!(self, "{{ const uint32_t i_ = (uint32_t)({text});");
-                self.check(index.may_fault());
-                line!(self, "const uint32_t lost_ = x->core->host->open(t, {}, i_);", upstream.0);
-                self.unless_lost(*place);
+            StmtKind::OpenUpstream { upstream, index, place } => self.open("open", (*upstream, index, *place)),
+            StmtKind::TakeUpstream { upstream, index, place } => self.open("take", (*upstream, index, *place)),
+            StmtKind::PoolUpstream { upstream, key } => {
+                let text = self.expr(key);
+                line!(self, "{{ const wl_bytes k_ = {text};");
+                self.check(key.may_fault());
+                line!(self, "x->core->host->pool(t, {}, k_); }}", upstream.0);
             }
             StmtKind::Dismiss(to) => self.dismiss(to),
             StmtKind::CloseUpstream(upstream) => line!(self, "x->core->host->shut(t, {});", upstream.0),
@@ -420,6 +421,19 @@ impl<'g, 'm> BodyGen<'g, 'm> {
                 self.parse_kept(*unit, args, bytes, (*dst, *ok))
             }
             StmtKind::Wait { table, key, within } => self.wait(*table, key, within),
+            StmtKind::AwaitBody => {
+                let flags = self.flags_of_call();
+                line!(self, "x->core->host->wait(t, WL_BODY, 0, 0, {flags});")
+            }
+            StmtKind::SetPiece(e) => {
+                let text = self.expr(e);
+                line!(self, "{{ wl_bytes piece_ = {text};");
+                self.check(e.may_fault());
+                line!(self, "(void)x->core->host->tell(t, WL_TO_PIECE, 0, piece_, WL_TAIL_NONE); }}")
+            }
+            StmtKind::DropBody => {
+                line!(self, "(void)x->core->host->tell(t, WL_TO_NONE, 0, wl_b(NULL, 0), WL_TAIL_NONE);")
+            }
             StmtKind::Reread { msg, dst, ok } => self.reread(msg, *dst, *ok),
             StmtKind::Render { msg, dst } => {
                 self.rendering = true;
@@ -708,7 +722,7 @@ fn call_flags(block: &Block) -> Vec<&'static str> {
     }
     let mut ops = Vec::new();
     walk::stmts(block, &mut |s| match &s.kind {
-        StmtKind::Call { .. } | StmtKind::Wait { .. } => ops.push(Op::Call),
+        StmtKind::Call { .. } | StmtKind::Wait { .. } | StmtKind::AwaitBody => ops.push(Op::Call),
         StmtKind::Await { hold, hold_req, .. } => ops.push(Op::Await(*hold, *hold_req)),
         _ => {}
     });

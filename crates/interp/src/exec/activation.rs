@@ -127,6 +127,14 @@ pub unsafe fn param_value(v: &wl_param, ty: desc::ParamType) -> Value {
         // SAFETY: by contract.
         desc::ParamType::Bytes(_) => Value::bytes(unsafe { v.b.as_slice() }),
         desc::ParamType::Endpoint => Value::Endpoint(endpoint(&v.ep)),
+        // The list begins with its length, half a place before its items.
+        desc::ParamType::Texts(..) => {
+            let at = v.b.p.wrapping_add(std::mem::size_of::<u64>()).cast::<wl_bytes>();
+            // SAFETY: by contract, there are `u` items.
+            let items = unsafe { slice(at, v.u as usize) };
+            // SAFETY: as above.
+            Value::List(items.iter().map(|b| Value::bytes(unsafe { b.as_slice() })).collect())
+        }
         desc::ParamType::UInt(_) | desc::ParamType::Duration | desc::ParamType::Endpoints(_) => Value::Int(v.u as u128),
     }
 }
@@ -262,6 +270,22 @@ impl Activation<'_> {
     /// The handle of the task's client; 0 where there is none.
     pub fn handle(&self) -> u64 {
         self.connection().map_or(0, |c| c.handle)
+    }
+
+    /// The sessions of a pool.
+    pub fn pooled(&self, port: PortId, index: u32, key: &[u8]) -> u32 {
+        let key = wl_bytes { p: key.as_ptr(), n: key.len() as u32, ..wl_bytes::default() };
+        // SAFETY: the core's host is valid while the handler runs; the key's bytes are in place.
+        unsafe { (*self.core).host.as_ref().and_then(|h| h.pooled).map_or(0, |f| f(self.core, port.0, index, key)) }
+    }
+
+    /// The number of an upstream's connection; 0 where there is none.
+    pub fn upstream_conn(&self, upstream: UpstreamId) -> u64 {
+        if self.task.is_null() || self.connection().is_none() {
+            return 0;
+        }
+        // SAFETY: as for `pooled`; the task is the one that runs.
+        unsafe { (*self.core).host.as_ref().and_then(|h| h.upstream_id).map_or(0, |f| f(self.task, upstream.0)) }
     }
 
     pub fn now(&self) -> u64 {

@@ -202,6 +202,19 @@ pub fn effect(env: &Env, s: &StmtKind, locals: &mut [Value]) -> Res<()> {
             let kind = unsafe { (*a.core().host).open }.map_or(0, |f| unsafe { f(a.task, upstream.0, index) });
             lost(kind, *place)?
         }
+        StmtKind::TakeUpstream { upstream, index, place } => {
+            let index = here.int(index)? as u32;
+            // SAFETY: as for reply.
+            let kind = unsafe { (*a.core().host).take }.map_or(0, |f| unsafe { f(a.task, upstream.0, index) });
+            lost(kind, *place)?
+        }
+        StmtKind::PoolUpstream { upstream, key } => {
+            let key = here.bytes(key)?;
+            // SAFETY: as for reply; the key's bytes are valid during the call.
+            if let Some(f) = unsafe { (*a.core().host).pool } {
+                unsafe { f(a.task, upstream.0, wl_bytes { p: key.as_ptr(), n: key.len() as u32, ..wl_bytes::default() }) }
+            }
+        }
         StmtKind::Dismiss(to) => {
             let to = handles(&here, to)?;
             // SAFETY: as for reply.
@@ -269,6 +282,15 @@ fn handles(env: &Env, to: &Expr) -> Res<Vec<u64>> {
         Value::List(all) => all.iter().map(number).collect(),
         one => Ok(vec![number(&one)?]),
     }
+}
+
+/// In a handler of pieces: what goes on.
+fn about_piece(a: &Activation, to: u32, bytes: &[u8]) -> Res<()> {
+    // SAFETY: as for reply.
+    if let Some(f) = unsafe { (*a.core().host).tell } {
+        unsafe { f(a.task, to, 0, wl_bytes::of(bytes), WL_TAIL_NONE) };
+    }
+    Ok(())
 }
 
 /// Operations that send, wait, or run blocks of their own.
@@ -346,6 +368,19 @@ pub fn outward(env: &Env, op: &Op, locals: &mut Vec<Value>) -> Res<()> {
             }
             Ok(())
         }
+        Op::AwaitBody { hold_req } => {
+            let flags = if *hold_req { WL_C_HOLD_REQ } else { 0 };
+            // SAFETY: as for reply.
+            if let Some(f) = unsafe { (*a.core().host).wait } {
+                unsafe { f(a.task, WL_BODY, 0, 0, flags) };
+            }
+            Ok(())
+        }
+        Op::SetPiece(e) => {
+            let value = Env { locals, ..*env }.bytes(e)?;
+            about_piece(a, WL_TO_PIECE, &value)
+        }
+        Op::DropBody => about_piece(a, WL_TO_NONE, &[]),
         Op::Render { msg, dst } => {
             let ready = outgoing::build(env, a, msg, locals)?;
             let mut bytes = ready.bytes.as_slice().to_vec();

@@ -97,11 +97,16 @@ fn row(s: &StmtKind) -> Row {
         | Dismiss(_)
         | OpenUpstream { .. }
         | CloseUpstream(_)
+        | TakeUpstream { .. }
+        | PoolUpstream { .. }
         | Become { .. }
         | Hold(_)
         | Release(_)
         | Emit(_)
         | Wait { .. }
+        | AwaitBody
+        | SetPiece(_)
+        | DropBody
         | Parse { .. }
         | Render { .. }
         | Reread { .. }
@@ -155,8 +160,8 @@ pub fn cpu_only(e: &ExprKind) -> Option<&'static str> {
         Random(_) => "`random`",
         Count(_) | Find { .. } | CountOf { .. } | AnyToken { .. } | MakeList(_) | ListLen(_) | ListGet(..) => "a list",
         Session(_) | UnitParam(..) | Acc | HasMsg(_) | Held(_) | PartStatus(_) | Parts | ConnPeer | ConnLocal
-        | ConnId | ConnHandle | ConnFlow => "a message",
-        PortUp(..) | PortLoad(..) | Ketama(..) | Modula(..) | Maglev(..) | GroupCount(_) | GroupBytes(_) => {
+        | ConnId | UpstreamConn(_) | ConnHandle | ConnFlow => "a message",
+        PortUp(..) | PortLoad(..) | Pooled { .. } | Ketama(..) | Modula(..) | Maglev(..) | GroupCount(_) | GroupBytes(_) => {
             "an instance of a port"
         }
         Draining => "`draining`",

@@ -96,12 +96,17 @@ impl KnownConditions<'_> {
             | StmtKind::Dismiss(_)
             | StmtKind::OpenUpstream { .. }
             | StmtKind::CloseUpstream(_)
+            | StmtKind::TakeUpstream { .. }
+            | StmtKind::PoolUpstream { .. }
             | StmtKind::Become { .. }
             | StmtKind::Hold(_)
             | StmtKind::Release(_)
             | StmtKind::Log(_)
             | StmtKind::Emit(_)
             | StmtKind::Wait { .. }
+            | StmtKind::AwaitBody
+            | StmtKind::SetPiece(_)
+            | StmtKind::DropBody
             | StmtKind::Parse { .. }
             | StmtKind::Render { .. }
             | StmtKind::Reread { .. }
@@ -369,6 +374,8 @@ fn lasts_itself(e: &ExprKind) -> bool {
         | ExprKind::Call(..)
         | ExprKind::PortUp(..)
         | ExprKind::PortLoad(..)
+        | ExprKind::Pooled { .. }
+        | ExprKind::UpstreamConn(_)
         | ExprKind::Ketama(..)
         | ExprKind::Modula(..)
         | ExprKind::Maglev(..)
@@ -444,6 +451,8 @@ fn changed(s: &StmtKind, f: &mut dyn FnMut(LocalId)) {
         | StmtKind::Close
         | StmtKind::OpenUpstream { .. }
         | StmtKind::CloseUpstream(_)
+        | StmtKind::TakeUpstream { .. }
+        | StmtKind::PoolUpstream { .. }
         | StmtKind::Become { .. }
         | StmtKind::Hold(_)
         | StmtKind::Release(_)
@@ -451,6 +460,9 @@ fn changed(s: &StmtKind, f: &mut dyn FnMut(LocalId)) {
         | StmtKind::Log(_)
         | StmtKind::Emit(_)
         | StmtKind::Wait { .. }
+        | StmtKind::AwaitBody
+        | StmtKind::SetPiece(_)
+        | StmtKind::DropBody
         | StmtKind::Parse { .. }
         | StmtKind::SendFrame { .. }
         | StmtKind::Output { .. }

@@ -208,7 +208,7 @@ fn stays(e: &Expr) -> bool {
         Find { list, .. } | CountOf { list, .. } | AnyToken { list, .. } => list.root == Root::Local(LocalId(0)),
         Builtin(b, _) => !b.takes_scratch(),
         UnitParam(..) | Local(_) | Counter(_) | Acc | HasMsg(_) | Held(_) | PartStatus(_) | Parts | Make(_)
-        | MakeList(_) | ListLen(_) | ListGet(..) | Call(..) | PortLen(_) | PortUp(..) | PortLoad(..) | Ketama(..)
+        | MakeList(_) | ListLen(_) | ListGet(..) | Call(..) | PortLen(_) | PortUp(..) | PortLoad(..) | Pooled { .. } | UpstreamConn(_) | Ketama(..)
         | Modula(..) | Maglev(..) | GroupCount(_) | GroupBytes(_) | FrameLen(_) | FrameInstance(_) | FrameTime(_)
         | FrameMark(_) | PacketState(..) | Payload(..) | ChecksumOk(..) | Now | Draining | Random(_) => false,
     }

@@ -39,10 +39,12 @@ pub fn run(m: &mut Module) {
         let arguments = match h.on {
             On::Signal(n) => signals.get(n as usize).copied().unwrap_or(u32::MAX),
             On::Message { .. }
+            | On::Piece { .. }
             | On::Frame { .. }
             | On::Opened(_)
             | On::Greeting(_)
             | On::Probe(_)
+            | On::Reset(_)
             | On::Closed(_)
             | On::Upstream { .. }
             | On::UpstreamOpened(_)

@@ -316,6 +316,12 @@ impl Checker<'_> {
                 ok(self.is_uint(n.ty), "an instance is not an unsigned integer")?;
                 self.bits(ty, 32)
             }
+            K::Pooled { port, index, key } => {
+                self.port(*port)?;
+                ok(self.is_uint(index.ty), "an instance is not an unsigned integer")?;
+                ok(self.is_bytes(key.ty), "the key of a pool is not bytes")?;
+                self.bits(ty, 32)
+            }
             K::Ketama(p, k) => {
                 ok(self.port(*p)?.ketama, "the port is not marked for ketama")?;
                 ok(self.is_bytes(k.ty) || self.is_uint_of(k.ty, 32), "a ketama key is neither bytes nor a hash")?;
@@ -345,6 +351,11 @@ impl Checker<'_> {
             }
             K::ConnId | K::ConnHandle | K::ConnFlow => {
                 has_conn(at)?;
+                self.bits(ty, 64)
+            }
+            K::UpstreamConn(upstream) => {
+                has_conn(at)?;
+                ok(upstream.index() < self.m.upstreams.len(), "its upstream does not exist")?;
                 self.bits(ty, 64)
             }
             K::Now => self.bits(ty, 64),
@@ -485,6 +496,7 @@ impl Checker<'_> {
                 | kind @ Kind::Plain
                 | kind @ Kind::Option(_)
                 | kind @ Kind::Maybe(_)
+                | kind @ Kind::BytesList
                 | kind @ Kind::Many(_) => self.is_of(kind, a.ty, first),
             };
             ok(right, &format!("operand {} of `{}` is {} where {kind} is due", n + 1, row.name, self.name(a.ty)))?;
@@ -510,6 +522,10 @@ impl Checker<'_> {
             Kind::Room => self.is_uint(ty),
             Kind::Option(of) => matches!(self.ty(ty), Ty::Option(t) if self.is_of(*of, *t, first)),
             Kind::Maybe(of) | Kind::Many(of) => self.is_of(*of, ty, first),
+            Kind::BytesList => match self.ty(ty) {
+                Ty::List(of, _) => self.is_bytes(*of),
+                _ => false,
+            },
         }
     }
 }

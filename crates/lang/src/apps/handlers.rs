@@ -25,6 +25,7 @@ impl Compiler<'_> {
                 self.upstream_event(module, app, h, span)
             }
             On::Event { .. } => self.event_handler(module, app, h, span),
+            On::Body { .. } => self.piece_handler(module, app, h, span),
             On::Fault(name) => {
                 let record = self.fault_record(&[("place", U32)]);
                 let mut l = plain(self, module, format!("app {app}: on fault"));
@@ -183,6 +184,7 @@ impl Compiler<'_> {
             l.talk = Talk { came_on: Some(ir::Peer::Client), protocol: Some(protocol), opened: Vec::new() };
         }
         l.bind_all(&[(param.clone(), Val::path(Ty::Msg(info.request), build::msg(req)))]);
+        l.new_request(span);
         let made = own_answers(&mut l, &info, req).and_then(|()| run(l, &h.body, h.guard.as_ref(), span));
         // Even in error it counts as handled: no second report.
         let body = made.unwrap_or_default();
@@ -211,15 +213,21 @@ impl Compiler<'_> {
         l.place = place;
         l.in_app = true;
         let instance = l.new_local("instance", &U32);
+        let talks = l.cx.conversation_port().is_some_and(|(clients, _)| clients == p);
+        let why = if let ir::On::Closed(_) = on { Some(l.new_local("why", &Ty::Fault)) } else { None };
         if let Some(n) = param {
-            l.bind_all(&[(n.clone(), Val::pure(U32, build::local(instance, T_U32)))]);
+            let value = match why.filter(|_| talks) {
+                Some(why) => Val::pure(Ty::Fault, l.local_expr(why)),
+                None => Val::pure(U32, build::local(instance, T_U32)),
+            };
+            l.bind_all(&[(n.clone(), value)]);
         }
         if let (ir::On::Greeting(_) | ir::On::Probe(_), Some(protocol)) = (on, protocol) {
             l.handler =
                 Some(HandlerCtx { port: p, protocol, req: instance, one_way: false, no_reply: true, greeting: true });
         }
         if let ir::On::Opened(_) | ir::On::Closed(_) = on {
-            if l.cx.conversation_port().is_some_and(|(clients, _)| clients == p) {
+            if talks {
                 l.handler = l.cx.conversation(instance);
             }
         }
@@ -237,9 +245,11 @@ impl Compiler<'_> {
         let p = match &on {
             ir::On::Greeting(p) | ir::On::Probe(p) => *p,
             ir::On::Message { .. }
+            | ir::On::Piece { .. }
             | ir::On::Frame { .. }
             | ir::On::Opened(_)
             | ir::On::Closed(_)
+            | ir::On::Reset(_)
             | ir::On::Upstream { .. }
             | ir::On::UpstreamOpened(_)
             | ir::On::UpstreamClosed(_)

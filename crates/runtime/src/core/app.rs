@@ -2,6 +2,7 @@
 
 use super::entry_waits::EntryChanges;
 use super::failure_log::FailureLog;
+use super::pieces::PieceHandler;
 use super::pipelining_policy::PipeliningPolicy;
 use super::slab::Id;
 use super::types::Backend;
@@ -212,7 +213,11 @@ impl App {
 
 /// `AppCore::alone`; `paused`: handlers of this program may pause.
 fn alone(handlers: &[wireloom_ir::desc::HandlerDesc], paused: bool) -> Vec<u32> {
-    handlers.iter().map(|h| h.pauses.filter(|_| paused && h.alone).unwrap_or(u32::MAX)).collect()
+    let least = |h: &wireloom_ir::desc::HandlerDesc| match h.one_by_one {
+        true => 0,
+        false => h.pauses.filter(|_| paused && h.alone).unwrap_or(u32::MAX),
+    };
+    handlers.iter().map(least).collect()
 }
 
 /// Every index in the description must be inside the program's tables.
@@ -252,10 +257,12 @@ fn check(program: &Program, desc: &Desc) -> Result<(), Error> {
     for (i, h) in desc.handlers.iter().enumerate() {
         let port = match h.on {
             HandlerOn::Message { port, .. }
+            | HandlerOn::Piece { port, .. }
             | HandlerOn::Frame { port }
             | HandlerOn::Opened { port }
             | HandlerOn::Greeting { port }
             | HandlerOn::Probe { port }
+            | HandlerOn::Reset { port }
             | HandlerOn::Closed { port } => port,
             HandlerOn::Upstream { upstream, .. }
             | HandlerOn::UpstreamOpened { upstream }
@@ -295,6 +302,7 @@ pub struct Proto {
     pub ctx: u64,
     /// In a drain its answers say that they are the last.
     pub tells_drain: bool,
+    pub tells_idle: bool,
     /// Whether the units of its messages, `up` and `down`, have parameters.
     pub args: [bool; 2],
     pub ignore: Ignore,
@@ -375,6 +383,8 @@ pub struct Port {
     /// Protocol index of each alternative, and its handler.
     pub protos: Vec<u16>,
     pub handlers: Vec<u32>,
+    /// Of each alternative, the handler of its messages' pieces.
+    pub pieces: Vec<Option<PieceHandler>>,
     /// Listen: alternative by first byte; 255 = none.
     pub first: Box<[u8; 256]>,
     pub options: PortOptions,
@@ -389,6 +399,10 @@ pub struct Port {
     pub greeting: Vec<u32>,
     /// The handler of its probe; none with `probe = false`.
     pub probe: Vec<u32>,
+    /// The handler of the message that resets sessions.
+    pub reset: Vec<u32>,
+    /// That message, once it has been made.
+    pub reset_message: Option<Box<[u8]>>,
     pub closed: Vec<u32>,
     pub backends: Vec<Backend>,
     /// The values that `wl_port` shows.
@@ -691,6 +705,7 @@ fn proto(app: &App, p: &wireloom_ir::desc::ProtocolDesc) -> Proto {
         ctx: p.default_ctx,
         ignore: Ignore::of(p),
         tells_drain: p.tells_drain,
+        tells_idle: p.tells_idle,
         args: p.args,
     }
 }
@@ -725,10 +740,13 @@ fn port(app: &App, i: usize) -> Port {
         udp: desc.udp,
         protos: desc.protocols.iter().map(|p| *p as u16).collect(),
         handlers,
+        pieces: PieceHandler::of_port(&app.desc, i as u32),
         first,
         opened: of(&|port| HandlerOn::Opened { port }),
         greeting: of(&|port| HandlerOn::Greeting { port }),
         probe: if set.options.probe { of(&|port| HandlerOn::Probe { port }) } else { Vec::new() },
+        reset: of(&|port| HandlerOn::Reset { port }),
+        reset_message: None,
         closed: of(&|port| HandlerOn::Closed { port }),
         open: 0,
         held: 0,

@@ -7,8 +7,10 @@
 use super::body_pieces::HeldBody;
 use super::ejection::Down;
 use super::handler_stack::HandlerStack;
+use super::pieces::Reading;
 use super::pipelining_policy::PipeliningPolicy;
 use super::request_numbers::RequestNumbers;
+use super::session_pools::{Pooling, NO_GROUP};
 use super::slab::Id;
 use super::Raw;
 use crate::abi::*;
@@ -119,6 +121,8 @@ pub enum Sink {
     Conn(Id),
     /// Into this reply slot.
     Slot(Id),
+    /// Nowhere: the handler of pieces reads them, and this part of the owner waits for the end.
+    Read(u32),
 }
 
 /// The first bytes of a refused message, from which a protocol may derive its answer.
@@ -172,6 +176,8 @@ pub struct Conn {
     pub view: Option<Box<[u64]>>,
     /// Its body, if that is held.
     pub held: Option<Box<HeldBody>>,
+    /// Its pieces, if they have a handler.
+    pub reading: Option<Box<Reading>>,
     pub input: OwnedBuf,
     /// Whole mode: tail bytes already parsed.
     pub tail_used: u32,
@@ -213,6 +219,14 @@ pub struct Conn {
     pub numbers: Option<Box<RequestNumbers>>,
     /// Its part in a conversation: 0 none, 1 the client, from 2 on the upstream.
     pub member: u8,
+    /// Of a conversation: its part in a pool of sessions, and the pools that it is of, or that a
+    /// client may take sessions from.
+    pub pooling: Pooling,
+    pub group: u32,
+    /// Why it ends (`WL_F_*`), once that is known.
+    pub why: u16,
+    /// Client of a conversation: its server waits for the next message, or has not got one.
+    pub at_rest: bool,
     /// Of a conversation: others wait until it has taken its output.
     pub waited: bool,
     /// Of a conversation: no message of it is read at present.
@@ -269,6 +283,7 @@ impl Default for Conn {
             input: OwnedBuf::new(),
             view: None,
             held: None,
+            reading: None,
             tail_used: 0,
             ignored: 0,
             owner: Id::NIL,
@@ -297,6 +312,10 @@ impl Default for Conn {
             most_answer: 0,
             numbers: None,
             member: 0,
+            pooling: Pooling::Owned,
+            group: NO_GROUP,
+            why: 0,
+            at_rest: true,
             waited: false,
             on_hold: false,
             speaks: NO_PROTO,

@@ -226,6 +226,12 @@ pub static CODES: &[Code] = &[
         "A message whose streamed bytes are not held flows through its handler. So it cannot be kept \
          in a table. A port holds short ones with `hold_body`.",
         "unit Ask { n: u8 }\nunit Data { size: u32  data: stream bytes [size] }\nprotocol p { stateless  sharing exclusive  request Ask  response Data }\napp a {\n    port c = listen tcp(80) as p\n    port s = connect tcp(127.0.0.1:81) as p\n    table t: u8 -> Data { capacity 9 }\n    on c(req) {\n        let r = call s(req)\n        t[req.n] = r\n        reply r\n    }\n}\n"),
+    code("E0442", "a body that is not handled in pieces here",
+        "`on client.body(req, piece)` handles the pieces of a request's streamed bytes as they flow; with \
+         a connecting port, those of answers. The message's unit has a `stream`. The port is of TCP, has \
+         no conversations, and does not hold bodies. The handler makes no calls: the piece waits for \
+         it. `req.wait()` waits for the rest of a request, in the request's handler, before the answer.",
+        "unit M { n: u8 }\nprotocol p { stateless  request M  response M }\napp a {\n    port c = listen tcp(80) as p\n    on c.body(m, piece) { log \"piece\", len(piece), m.n }\n    on c(m) { reply m }\n}\n"),
     code("E0501", "a cyclic definition",
         "A function does not call itself. A constant, type or unit is not defined by itself. So \
          every program ends.",
@@ -739,6 +745,13 @@ pub static CODES: &[Code] = &[
          so that none of its messages is read in the old protocol. `hold client` stands in the handler \
          of the message that asks for the change. Protocols of requests and answers do not change.",
         "unit M { n: u8 }\nprotocol p { up M  down M  sharing session }\nprotocol q { up M  down M  sharing session }\napp a {\n    port c = listen tcp(80) as p\n    on c(m) { become q }\n}\n"),
+    code("E0700", "a session that cannot go to a pool",
+        "A pool keeps sessions with servers for clients of the same key. A session goes back to it \
+         behind a message of its server, so `pool` stands in the handler of these messages. The \
+         protocol says how a session is reset: `on reset { reply … }`, `reset when …` for the \
+         message that confirms it, and `idle when …` for the messages behind which a session can \
+         go to another client.",
+        "unit M { n: u8 }\nprotocol p { up M  down M  sharing session }\napp a {\n    port c = listen tcp(80) as p\n    port db = connect tcp(127.0.0.1:81) as p\n    session up: connection of db\n    on c(m) { m -> up }\n    on up(m) { m -> c\n pool up for \"k\" }\n}\n"),
     code("W0901", "a decision by a value from before a call",
         "The program reads state before a call, and the value decides something after the call. \
          Another handler may have changed the state meanwhile.",

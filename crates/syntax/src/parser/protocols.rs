@@ -21,6 +21,8 @@ const CLAUSES: &[&str] = &[
     "interim",
     "tunnel",
     "refusal",
+    "idle",
+    "reset",
     "no_reply",
     "alone",
     "repeat",
@@ -33,6 +35,8 @@ const CLAUSES: &[&str] = &[
     "status",
     "class",
     "forward",
+    "chunks",
+    "expects",
     "on",
 ];
 
@@ -87,9 +91,23 @@ impl Parser<'_> {
                     [FlagKind::PrivateRequest, FlagKind::PrivateResponse][self.one_of(&["request", "response"])?];
                 self.flag(flag)
             }
+            "chunks" => {
+                let response = self.one_of(&["request", "response"])? == 1;
+                self.expect_word("as")?;
+                let case = self.name("a case of its body")?;
+                self.expect_word("when")?;
+                Ok(ClauseKind::Chunks { response, case, when: self.expr()? })
+            }
+            "expects" => {
+                let text = self.string("the answer that a client waits for")?;
+                self.expect_word("when")?;
+                Ok(ClauseKind::Expects { text, when: self.expr()? })
+            }
             "interim" => self.flag(FlagKind::Interim),
             "tunnel" => self.flag(FlagKind::Tunnel),
             "refusal" => self.flag(FlagKind::Refusal),
+            "idle" => self.flag(FlagKind::Idle),
+            "reset" => self.flag(FlagKind::Reset),
             "no_reply" => self.flag(FlagKind::NoReply),
             "alone" => self.flag(FlagKind::Alone),
             "repeat" => self.flag(FlagKind::Repeat),
@@ -115,7 +133,10 @@ impl Parser<'_> {
                 Ok(ClauseKind::Forward { response, body: self.block()? })
             }
             _ => {
-                let event = self.one_of(&["fault", "request", "probe"])?;
+                let event = self.one_of(&["fault", "request", "probe", "reset"])?;
+                if event == 3 {
+                    return Ok(ClauseKind::OnReset { body: self.block()? });
+                }
                 if event == 2 {
                     return Ok(ClauseKind::OnProbe { body: self.block()? });
                 }
