@@ -74,7 +74,7 @@ http {{ access_log off; tcp_nodelay on;
   server {{ listen 127.0.0.1:{NGINX} backlog=512; location / {{
     proxy_pass http://127.0.0.1:{SERVER}; proxy_http_version 1.1;
     proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection upgrade;
-    proxy_buffer_size 64k; proxy_read_timeout 1h; }} }} }}
+    proxy_buffer_size 64k; proxy_buffers 8 64k; proxy_read_timeout 1h; }} }} }}
 """)
     server = multiprocessing.Process(target=serve, daemon=True)
     server.start()
