@@ -3,6 +3,8 @@
 //! Sums mean something only if traffic adds to entries, and neither sets nor removes them. In: a
 //! lowered module. Out: the statements of traffic that do, which the compiler reports.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+
 use crate::*;
 use std::collections::BTreeSet;
 
