@@ -26,6 +26,7 @@ ASK = {
     "static_web": (HTTP, b"HTTP/1.1 200", None),
     "http_balancer": (HTTP, b"HTTP/1.1 200", OK),
     "http_cache": (HTTP, b"HTTP/1.1 200", OK),
+    "websocket_gateway": (HTTP, b"HTTP/1.1 200", None),
     "kv_server": (b"version\r\n", b"VERSION", None),
     "memcached_proxy": (b"get a\r\n", b"END\r\n", b"END\r\n"),
     "memcached_proxy_brief": (NOOP, b"\x81\x0a", b"\x81\x0a" + bytes(22)),

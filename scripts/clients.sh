@@ -26,14 +26,16 @@ client() {
     fi
 }
 
-with_npm() { cp "$from/redis/node/package.json" . && timeout 300 npm install --silent --no-audit --no-fund; }
+with_npm() { cp "$from/$1" . && timeout 300 npm install --silent --no-audit --no-fund; }
 with_go() { cp "$from"/redis/go/* . && timeout 300 go build -o client .; }
 with_maven() { timeout 300 mvn -q -f "$from/redis/java/pom.xml" dependency:copy-dependencies "-DoutputDirectory=$PWD/lib"; }
 with_pip() { timeout 300 python3 -m pip install --quiet --no-compile --target . -r "$from/$1"; }
 
 client redis/python python3 redis/requirements.txt with_pip redis/requirements.txt &
-client redis/node npm redis/node/package.json with_npm &
+client redis/node npm redis/node/package.json with_npm redis/node/package.json &
 client redis/go go redis/go/go.mod with_go &
 client redis/java mvn redis/java/pom.xml with_maven &
 client beanstalk/python python3 beanstalk/requirements.txt with_pip beanstalk/requirements.txt &
+client websocket/python python3 websocket/requirements.txt with_pip websocket/requirements.txt &
+client websocket/node npm websocket/node/package.json with_npm websocket/node/package.json &
 wait

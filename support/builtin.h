@@ -460,6 +460,55 @@ static inline wl_opt_wl_bytes wl_from_hex(wl_fx *x, wl_bytes b) {
     return (wl_opt_wl_bytes){true, wl_b(d, b.n / 2)};
 }
 
+/* Exclusive or with a key that is repeated; an empty one changes nothing. A key of four bytes, as
+   WebSocket has it, takes words. */
+static inline wl_bytes wl_xor(wl_fx *x, wl_bytes b, wl_bytes key) {
+    if (!key.n) return b;
+    uint8_t *d = wl_tmp(x, b.n);
+    if (!d) return wl_b(NULL, 0);
+    uint32_t i = 0;
+    if (key.n == 4) {
+        uint32_t k;
+        memcpy(&k, key.p, 4);
+        const uint64_t kk = (uint64_t)k << 32 | k;
+        for (; i + 8 <= b.n; i += 8) {
+            uint64_t w;
+            memcpy(&w, b.p + i, 8);
+            w ^= kk;
+            memcpy(d + i, &w, 8);
+        }
+    }
+    for (uint32_t j = i % key.n; i < b.n; i++) {
+        d[i] = (uint8_t)(b.p[i] ^ key.p[j]);
+        j = j + 1 == key.n ? 0 : j + 1;
+    }
+    return wl_b(d, b.n);
+}
+/* RFC 3629, section 4. */
+static inline bool wl_is_utf8(wl_bytes b) {
+    uint32_t i = 0;
+    while (i < b.n) {
+        for (; i + 8 <= b.n; i += 8) {
+            uint64_t w;
+            memcpy(&w, b.p + i, 8);
+            if (w & UINT64_C(0x8080808080808080)) break;
+        }
+        if (i == b.n) break;
+        const uint8_t c = b.p[i++];
+        if (c < 0x80) continue;
+        /* How many bytes follow, and the range of the next one. */
+        const uint32_t more = c >= 0xf0 ? 3 : c >= 0xe0 ? 2 : 1;
+        if (c < 0xc2 || c > 0xf4 || b.n - i < more) return false;
+        const uint8_t from = c == 0xe0 ? 0xa0 : c == 0xf0 ? 0x90 : 0x80;
+        const uint8_t to = c == 0xed ? 0x9f : c == 0xf4 ? 0x8f : 0xbf;
+        if (b.p[i] < from || b.p[i] > to) return false;
+        for (uint32_t k = 1; k < more; k++)
+            if ((b.p[i + k] & 0xc0) != 0x80) return false;
+        i += more;
+    }
+    return true;
+}
+
 /* ---- ciphers and digests, by the runtime's library ---- */
 
 /* Bytes that come out of an operation at most; the data of a cipher is the last argument. */

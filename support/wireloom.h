@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define WL_ABI 17u
+#define WL_ABI 18u
 
 typedef struct wl_bytes { const uint8_t *p; uint32_t n; uint32_t _pad; } wl_bytes;
 
@@ -111,6 +111,8 @@ enum { WL_F_NONE = 0,
        WL_F_CANCELLED = 15,  /* client went away; nobody is told                                   */
        WL_F_NO_REPLY = 16,   /* handler ended without answering                                    */
        WL_F_INTERNAL = 18,   /* fault_reply only: a handler has ended with MALFORMED, CONSTRAINT or TOO_LONG */
+       WL_F_EARLY = 19,      /* bytes have come ahead of a change of protocol                      */
+       WL_F_UNSPOKEN = 20,   /* a message of a protocol that its receiver does not speak at present */
        WL_F_USER = 32 };
 
 /* side: flags. WL_SIDE_IN_STEP: the faulty message has been read to its end, the next one
@@ -214,16 +216,17 @@ typedef struct wl_host {
        them. */
     int (*keep)(struct wl_task *, wl_bytes);
     /* Of a conversation. `to`: 0 is the client of the task's connection, n its upstream n - 1,
-     * which is opened if its port has one instance. tell() and open() answer 0, or the fault
-     * (WL_F_*) by which the message is lost. */
-    uint32_t (*tell)(struct wl_task *, uint32_t to, wl_bytes head, uint32_t tail);
+     * which is opened if its port has one instance. `proto`: of the message. tell(), open() and
+     * become() answer 0, or the fault (WL_F_*) by which the message is lost. */
+    uint32_t (*tell)(struct wl_task *, uint32_t to, uint32_t proto, wl_bytes head, uint32_t tail);
     /* Opens an upstream to an instance of its port. One that is open is closed before. */
     uint32_t (*open)(struct wl_task *, uint32_t upstream, uint32_t index);
     /* Closes an upstream when its output is sent. */
     void (*shut)(struct wl_task *, uint32_t upstream);
     /* A message to each of `n` clients of conversations, named by handles (wl_conn.handle), on any
-     * core. Those that are gone or full get none, and a fault is counted at `place`. */
-    void (*deliver)(struct wl_task *, const uint64_t *handle, uint32_t n, wl_bytes head, uint32_t tail, uint32_t place);
+     * core. Those that are gone or full, or speak another protocol than `proto`, get none, and a
+     * fault is counted at `place`. */
+    void (*deliver)(struct wl_task *, const uint64_t *handle, uint32_t n, wl_bytes head, uint32_t tail, uint32_t proto, uint32_t place);
     /* Closes such connections when their output is sent. */
     void (*dismiss)(struct wl_task *, const uint64_t *handle, uint32_t n);
     /* A part that is answered when the entry of a table with this hash has changed, or after so
@@ -231,6 +234,13 @@ typedef struct wl_host {
     void (*wait)(struct wl_task *, uint32_t table, uint64_t hash, uint64_t timeout_ns, uint32_t flags);
     /* An entry for which handlers wait has been set or removed. */
     void (*changed)(struct wl_core *, uint32_t table, uint64_t hash);
+    /* A member of the task's conversation speaks protocol `proto` from now on. Its next message is
+     * read in it. It must be that of the task's message, be held, or have said nothing yet. Bytes
+     * that are there already are refused, unless `rest`. */
+    uint32_t (*become)(struct wl_task *, uint32_t member, uint32_t proto, uint32_t rest);
+    /* No message of a member is read until it becomes another protocol, or is released (`on` is
+     * 0). */
+    void (*hold)(struct wl_task *, uint32_t member, uint32_t on);
 } wl_host;
 
 /* A connect port as handlers see it. */

@@ -246,6 +246,32 @@ fn a_hangup_opens_the_file_anew() {
     assert_eq!(proxy.exit(), Some(0));
 }
 
+/// Faults of clients have lines on standard error if they are asked for, with their place.
+#[test]
+fn every_fault_is_logged_if_asked_for() {
+    if plain() {
+        return;
+    }
+    for asked in [false, true] {
+        let list = servers(&[free_port()]);
+        let args = ["--set", &list, "--log-faults"];
+        let mut proxy = Wireloom::run("http_balancer", if asked { &args } else { &args[..2] });
+        let mut client = Client::connect(proxy.port);
+        client.send("BAD\r\n\r\n");
+        client.rest();
+        let mut cut = Client::connect(proxy.port);
+        cut.send("GET / HT").finish_sending();
+        cut.rest();
+        proxy.signal(15);
+        assert_eq!(proxy.exit(), Some(0));
+        let said = proxy.output();
+        assert_eq!(said.contains("http_balancer.client: malformed at "), asked, "{said}");
+        assert_eq!(said.contains("std/http.loom:"), asked, "{said}");
+        assert_eq!(said.contains("answered 400"), asked, "{said}");
+        assert_eq!(said.contains("http_balancer.client: truncated"), asked, "{said}");
+    }
+}
+
 /// A file that takes nothing costs lines, which are counted and told, and no answer.
 #[test]
 fn a_full_disk_stops_nobody() {

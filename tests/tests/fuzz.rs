@@ -2,38 +2,20 @@
 //! and UBSan. And on every packet app. A failure prints the seed that repeats it.
 //! `WIRELOOM_FUZZ_SECONDS` is the time per message.
 
+use std::path::PathBuf;
 use wireloom_tests::folder::Folder;
-use wireloom_tests::{quickly_compiled, Output, Wireloom};
+use wireloom_tests::{quickly_compiled, root, Output, Wireloom};
 
-const MESSAGES: &[&str] = &[
-    "std.http.Request",
-    "std.http.Response",
-    "std.memcached.Command",
-    "std.memcached.Request",
-    "std.memcached.Response",
-    "std.redis.Request",
-    "std.redis.Response",
-    "std.redis.Transaction",
-    "std.redis.Executed",
-    "std.redis.Page",
-    "std.kv.Pair",
-    "std.dns.Query",
-    "std.dns.Reply",
-    "std.memcached.UdpRequest",
-    "std.memcached.UdpResponse",
-    "std.syslog.Message",
-    "std.statsd.Message",
-    "std.mqtt.Packet",
-    "std.mqtt_server.Request",
-    "std.mqtt_server.Packet",
-    "std.postgres.Front",
-    "std.postgres.Back",
-    "std.mysql.Front",
-    "std.mysql.Back",
-    "std.tls.FromClient",
-    "std.beanstalk.Command",
-    "std.beanstalk.Reply",
-];
+/// The files of the library that have a protocol.
+fn protocols() -> Vec<String> {
+    let files = std::fs::read_dir(root().join("std")).unwrap().map(|f| f.unwrap().path());
+    let has_protocol =
+        |f: &PathBuf| f.is_file() && std::fs::read_to_string(f).unwrap().lines().any(|l| l.starts_with("protocol "));
+    let mut all: Vec<String> = files.filter(has_protocol).map(|f| f.display().to_string()).collect();
+    all.sort();
+    assert!(all.len() > 10, "{all:?}");
+    all
+}
 
 /// With the sanitizers, which see more in code that is not optimised: every prefix and every
 /// changed byte, which also compiles it. Then random changes for so many seconds, if any.
@@ -58,11 +40,11 @@ fn seconds() -> String {
 
 #[test]
 fn every_message_sanitized() {
-    for message in MESSAGES {
-        let out = sanitized(&["fuzz", message], &seconds());
-        assert_eq!(out.code, Some(0), "{message}: {}", out.text);
-        assert!(out.out.contains("no difference"), "{message}: {}", out.text);
-        eprintln!("{message}: {}", out.out.trim());
+    for file in protocols() {
+        let out = sanitized(&["fuzz", &file], &seconds());
+        assert_eq!(out.code, Some(0), "{file}: {}", out.text);
+        assert!(out.out.contains("no difference"), "{file}: {}", out.text);
+        eprintln!("{file}: {}{}", out.text.trim(), out.out.trim());
     }
 }
 

@@ -1,5 +1,5 @@
 //! Frames that are not parsed are counted, interpreted and compiled alike, and pass all the same:
-//! SNAP, and a third tag.
+//! SNAP, and a third tag. `--log-faults` tells of each kind.
 
 use std::process::Command;
 use wireloom_tests::folder::Folder;
@@ -80,11 +80,16 @@ fn what_is_not_looked_into_is_told() {
         command
             .current_dir(folder.path())
             .args(["run", "told.loom", "--bind", "wire=pcap:in.pcap", "--bind", "far=pcap:out.pcap"])
-            .args(how);
+            .args(how)
+            .arg("--log-faults");
         let out = finish(quickly_compiled(&mut command));
         let said = &out.text;
         assert!(out.code == Some(0) && said.contains("9 frames received, 9 sent"), "{handlers} {how:?}: {said}");
         assert!(faults.iter().all(|f| said.contains(f)), "{handlers} {how:?}: {said}");
+        for kind in ["llc_frame", "too_many_tags"] {
+            let logged = said.contains(&format!("told: {kind}"));
+            assert_eq!(logged, faults.iter().any(|f| f.ends_with(kind)), "{handlers} {how:?}: {said}");
+        }
         let others =
             ["faults", "llc_frame", "too_many_tags"].into_iter().filter(|f| !faults.iter().any(|t| t.contains(f)));
         assert!(

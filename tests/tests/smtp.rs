@@ -3,7 +3,7 @@
 use std::process::Command;
 use wireloom_tests::control::Controlled;
 use wireloom_tests::folder::Folder;
-use wireloom_tests::{finish, free_port, python, require_tool, servers, Client, Process};
+use wireloom_tests::{admin, finish, free_port, python, require_tool, servers, Client, Process};
 
 /// A server that writes each mail to a file: its recipients, then its content.
 const SERVER: &str = r#"
@@ -169,4 +169,137 @@ fn senders_have_limits() {
     assert!(to == "to@x.y" && content.contains("one\r\n.\r\ntwo"), "{content}");
     let refused = swaks("ann@a.b");
     assert!(refused.code != Some(0) && refused.text.contains("450 4.7.1"), "{}", refused.text);
+}
+
+/// A mail server of Python's own with STARTTLS. Of each client it writes down what came in plain
+/// text, and how many bytes came in one piece with STARTTLS.
+const SECURE: &str = r#"
+import os, socket, ssl, sys, threading
+port, folder = int(sys.argv[1]), sys.argv[2]
+context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+context.load_cert_chain(folder + "/cert.pem", folder + "/key.pem")
+listener = socket.create_server(("127.0.0.1", port))
+def serve(s):
+    seen, secure, data, mail = b"", False, False, []
+    s.sendall(b"220 ready\r\n")
+    while True:
+        try: more = s.recv(65536)
+        except OSError: more = b""
+        if not more: return
+        seen += more
+        while b"\r\n" in seen:
+            line, seen = seen.split(b"\r\n", 1)
+            word = line[:8].upper()
+            if data:
+                if line == b".":
+                    data = False
+                    open(folder + "/mail.part", "wb").write((b"secret " if secure else b"plain ") + b"|".join(mail))
+                    os.rename(folder + "/mail.part", folder + "/mail")
+                    s.sendall(b"250 kept\r\n")
+                else: mail.append(line)
+            elif word == b"STARTTLS":
+                open(folder + "/behind", "w").write(str(len(seen)))
+                s.sendall(b"220 go on\r\n")
+                try: s = context.wrap_socket(s, server_side=True)
+                except OSError: return
+                seen, secure = b"", True
+            elif word[:4] == b"EHLO": s.sendall(b"250-mail\r\n" + (b"" if secure else b"250-STARTTLS\r\n") + b"250 8BITMIME\r\n")
+            elif word[:4] == b"DATA":
+                data = True
+                s.sendall(b"354 go on\r\n")
+            elif word[:4] == b"QUIT":
+                s.sendall(b"221 bye\r\n")
+                s.close()
+                return
+            else:
+                open(folder + "/" + ("secret" if secure else "plain"), "ab").write(line + b"\n")
+                s.sendall(b"250 ok\r\n")
+while True:
+    threading.Thread(target=serve, args=(listener.accept()[0],), daemon=True).start()
+"#;
+
+/// smtplib's STARTTLS through the gateway, with a mail behind it; commands that were put behind
+/// STARTTLS reach the server neither in plain text nor encrypted (CVE-2011-0411).
+#[test]
+fn starttls_is_passed_on_and_nothing_is_put_behind_it() {
+    if !require_tool("openssl") {
+        return;
+    }
+    let folder = Folder::new("smtp_starttls");
+    let key = ["-keyout", &folder.name_of("key.pem"), "-out", &folder.name_of("cert.pem")].map(String::from);
+    let made = finish(
+        Command::new("openssl")
+            .args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"])
+            .args(&key),
+    );
+    assert_eq!(made.code, Some(0), "{}", made.text);
+    let at = free_port();
+    let mut command = Command::new("python3");
+    command.args(["-c", SECURE, &at.to_string(), &folder.path().display().to_string()]);
+    let server = Process::start("starttls", &mut command, at);
+    let port = free_port();
+    let set = format!("port={port}");
+    let page = free_port();
+    let (set_servers, admin_at) = (servers(&[server.port]), format!("127.0.0.1:{page}"));
+    let args = [
+        "apps/smtp_gateway.loom",
+        "--set",
+        &set,
+        "--set",
+        "starttls=true",
+        "--set",
+        &set_servers,
+        "--admin",
+        &admin_at,
+    ];
+    let _gateway = Controlled::run("smtp_gateway", &args);
+    let text = format!(
+        "
+import smtplib, ssl
+context = ssl.create_default_context(cafile='{cert}')
+context.check_hostname = False
+s = smtplib.SMTP('127.0.0.1', {port}, timeout=20)
+s.ehlo()
+assert s.has_extn('starttls')
+assert s.starttls(context=context)[0] == 220
+s.ehlo()
+assert not s.has_extn('starttls')
+# A large mail passes in both layers.
+body = 'Subject: one\\r\\n\\r\\n' + ('x' * 70 + '\\r\\n') * 20000
+s.sendmail('me@example.org', ['you@example.org'], body)
+s.quit()
+print('done')
+",
+        cert = folder.name_of("cert.pem"),
+    );
+    let out = finish(Command::new("python3").args(["-c", &text]));
+    assert_eq!((out.code, out.out.as_str()), (Some(0), "done\n"), "{}", out.text);
+    let mail = std::fs::read_to_string(folder.file("mail")).expect("the mail is there");
+    assert!(mail.starts_with("secret Subject: one||xxx") && mail.len() > 1_400_000, "{} bytes", mail.len());
+    assert_eq!(std::fs::read_to_string(folder.file("behind")).expect("it is there"), "0");
+    let unseen = || !folder.file("plain").exists();
+    assert!(unseen(), "a command came in plain text");
+    // Commands in the same segment, and in the next one, before the server has answered.
+    for pieces in [&["STARTTLS\r\nMAIL FROM:<evil@x.y>\r\n"][..], &["NOOP\r\nSTARTTLS\r\n", "MAIL FROM:<evil@x.y>\r\n"]]
+    {
+        let mut client = Client::connect(port);
+        assert!(client.take_line().starts_with("220"));
+        for p in pieces {
+            client.send(p);
+        }
+        let rest = String::from_utf8(client.rest()).expect("text");
+        assert!(rest.lines().all(|l| l.starts_with("220") || l.starts_with("250")), "{rest}");
+        assert_eq!(std::fs::read_to_string(folder.file("behind")).expect("it is there"), "0");
+    }
+    let plain = std::fs::read_to_string(folder.file("plain")).unwrap_or_default();
+    assert_eq!(plain.replace("NOOP\n", ""), "", "a command was put in");
+    admin::eventually("they are counted", || admin::faults(&admin::status(page), "early") == 2);
+    // The gateway still works.
+    let mut client = Client::connect(port);
+    assert!(client.take_line().starts_with("220"));
+    client.send("EHLO me\r\nSTARTTLS\r\n");
+    while !client.take_line().starts_with("220") {}
+    // A client that leaves in the middle of a handshake leaves nothing behind.
+    client.send("\x16\x03\x01");
+    client.reset();
 }

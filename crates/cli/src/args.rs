@@ -425,7 +425,8 @@ pub struct Explain {
 
 #[derive(Args)]
 pub struct Fuzz {
-    /// `std.http.Request`, or `file.loom:Unit`; or `app.loom`, an app with frame ports.
+    /// `std.http.Request` or `file.loom:Unit`; `std.http` or `file.loom` for all messages of their
+    /// protocols; `app.loom`, an app with frame ports, for its frames.
     #[arg(value_name = "UNIT")]
     pub unit: String,
     /// Of an app: a capture whose frames are changed, beside a few of most kinds.

@@ -105,7 +105,7 @@ pub fn bench(args: Bench) -> Outcome {
     let files = |list: Vec<(String, String)>| list.into_iter().map(|(t, f)| (t, f.into())).collect::<Vec<_>>();
     let warm = u64::from(args.many.max(1));
     let job = Job {
-        sets: run::sets(&descs.iter().collect::<Vec<_>>(), &args.set)?,
+        sets: run::sets(&descs.iter().collect::<Vec<_>>(), args.set[..].into())?,
         descs,
         load: files(pairs("load", &args.load)?),
         insert: files(pairs("insert", args.insert.as_slice())?).pop(),

@@ -41,7 +41,7 @@ pub fn explain(args: Explain) -> Outcome {
         false => {
             let descs: Vec<_> = apps.iter().map(wireloom_ir::Module::desc).collect();
             let bind = run::pairs("bind", "PORT=ENGINE:NAME, as in wire=pcap:in.pcap", &args.bind)?;
-            run::bound(&descs, &args.set, packet::Options { bind, ..packet::Options::default() })?
+            run::bound(&descs, args.set[..].into(), packet::Options { bind, ..packet::Options::default() })?
         }
     };
     let link = |m: &wireloom_ir::Module| packet::nic::Link::of(&m.link, &args.link);

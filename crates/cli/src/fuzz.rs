@@ -1,9 +1,9 @@
-//! `wireloom fuzz`: random streams of a unit's messages run through the interpreter and compiled
-//! code.
+//! `wireloom fuzz`: random streams of messages run through the interpreter and compiled code.
 //!
-//! Half of the messages are damaged, and streams are cut at random. For an app with frame ports,
-//! frames take the place of messages (`fuzz_frames`). A child process does the work. If it crashes,
-//! the parent knows the seed that reproduces the crash.
+//! A unit is named, or a module, for all messages of its protocols. Half of the messages are
+//! damaged, and streams are cut at random. For an app with frame ports, frames take the place of
+//! messages (`fuzz_frames`). A child process does the work. If it crashes, the parent knows the
+//! seed that reproduces the crash.
 
 use crate::args::{Compile, Fuzz};
 use crate::engine::{self, How};
@@ -14,8 +14,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 use wireloom_codegen_c::PrivateFolder;
-use wireloom_interp::differential::{contexts, Pair, Summary};
+use wireloom_interp::differential::{contexts, is_message, Pair, Summary};
+use wireloom_ir::desc::PortKind;
 use wireloom_ir::{suggestions, Module, UnitId};
+use wireloom_runtime::abi::wl_program;
 use wireloom_syntax::World;
 
 /// Streams per seed.
@@ -46,33 +48,27 @@ fn outer(args: Fuzz) -> Outcome {
         // The inner process has said why.
         s if s.code() == Some(1) => Err(Failure::Silent),
         s => {
-            // The seed, and the current frame if there are frames.
-            let (seed, frame) = seed.split_once('\n').unwrap_or((&seed, ""));
-            let frame = frame.lines().next().map_or(String::new(), |f| format!(" at frame {f}"));
-            Err(Failure::Said(format!("{} crashes ({s}){frame}\nrepeat with --seed {seed}", args.unit)))
+            // The seed, and the current frame or message.
+            let (seed, at) = seed.split_once('\n').unwrap_or((&seed, ""));
+            let at = at.lines().next().map_or(String::new(), |at| format!(" at {at}"));
+            Err(Failure::Said(format!("{} crashes ({s}){at}\nrepeat with --seed {seed}", args.unit)))
         }
     }
 }
 
 fn inner(args: Fuzz) -> Outcome {
     let limit = Limit::new(args.seconds);
-    if args.unit.ends_with(".loom") {
-        let note = std::env::var_os(NOTE).map(PathBuf::from);
-        return fuzz_frames::inner(&args, note.as_deref(), &limit);
-    }
+    let note = std::env::var_os(NOTE).map(PathBuf::from);
     let (file, name) = place(&args.unit)?;
-    let module = Arc::new(load::load_all(&file)?.remove(0));
-    let unit = find(&module, &name)?;
-    let contexts = contexts(&module, unit);
-    if contexts.is_empty() {
-        let others = match load::messages(&module) {
-            all if all.is_empty() => format!("`wireloom fuzz {}` fuzzes an app with its frames", file.display()),
-            all => format!("fuzz one of {all}"),
-        };
-        return Err(Failure::Said(format!(
-            "{name} is no message of a protocol, and no test of its file parses it: {others}"
-        )));
-    }
+    let module = match name {
+        Some(_) => load::load_all(&file)?.remove(0),
+        None => match load::load_both(&file)? {
+            both if has_frames(&both.1) => return fuzz_frames::inner(&args, both, note.as_deref(), &limit),
+            (_, module) => module,
+        },
+    };
+    let module = Arc::new(module);
+    let messages = messages(&module, &file, name.as_deref())?;
     if let Some(f) = engine::extern_function(&module) {
         return Err(Failure::Said(format!("`{f}` is a function in C (`extern fn`): fuzzing compares with the interpreter, which cannot run it; fuzz a file with the units alone")));
     }
@@ -84,23 +80,20 @@ fn inner(args: Fuzz) -> Outcome {
         "the interpreter, cut differently"
     };
     let mut seed = args.seed.unwrap_or(1);
-    eprintln!("wireloom: fuzzing {} for {}: {whom}, first seed {seed}", module.unit(unit).name, limit.shown());
-    let note = std::env::var_os(NOTE);
+    let names: Vec<&str> = messages.iter().map(|m| module.unit(m.unit).name.as_str()).collect();
+    eprintln!("wireloom: fuzzing {} for {}: {whom}, first seed {seed}", names.join(", "), limit.shown());
     let mut total = Summary::default();
     loop {
-        if let Some(file) = &note {
-            std::fs::write(file, seed.to_string())?;
+        for message in &messages {
+            if let Some(file) = &note {
+                std::fs::write(file, format!("{seed}\nmessage {}", module.unit(message.unit).name))?;
+            }
+            let programs = (reference.program.table(), made.program.table());
+            // SAFETY: both tables live as long as the process.
+            let sum = unsafe { message.compare(&module, programs, seed, &limit) }
+                .map_err(|e| Failure::Said(format!("{e}\nrepeat with --seed {seed}")))?;
+            total.add(&sum);
         }
-        // The seed decides everything, the message's context too.
-        let ctx = contexts[(seed >> 33) as usize % contexts.len()];
-        let pair = Pair { module: &module, a: reference.program.table(), b: made.program.table(), unit, ctx };
-        // SAFETY: both tables live as long as the process.
-        let sum = unsafe { pair.compare_random_while(seed, ROUNDS, || limit.goes_on()) }
-            .map_err(|e| Failure::Said(format!("{e}\nrepeat with --seed {seed}")))?;
-        if let (1.., Some(why)) = wireloom_interp::internal_errors() {
-            return Err(Failure::Said(format!("internal error of the interpreter: {why}\nrepeat with --seed {seed}")));
-        }
-        total.add(&sum);
         if !limit.is_time_left() {
             break;
         }
@@ -117,25 +110,92 @@ fn inner(args: Fuzz) -> Outcome {
     Ok(())
 }
 
-/// `std.http.Request` or `file.loom:Unit` as a file and a unit's name.
-fn place(text: &str) -> Result<(PathBuf, String), Failure> {
+fn has_frames(module: &Module) -> bool {
+    module.ports.iter().any(|p| matches!(p.kind, PortKind::Frames { .. }))
+}
+
+/// A unit and the contexts in which it is parsed as a message.
+struct Message {
+    unit: UnitId,
+    contexts: Vec<u64>,
+}
+
+impl Message {
+    /// Compares two programs on the streams of a seed.
+    ///
+    /// # Safety
+    /// All that both tables name is valid.
+    unsafe fn compare(
+        &self,
+        module: &Module,
+        programs: (&wl_program, &wl_program),
+        seed: u64,
+        limit: &Limit,
+    ) -> Result<Summary, String> {
+        // The seed decides everything, the message's context too.
+        let ctx = self.contexts[(seed >> 33) as usize % self.contexts.len()];
+        let pair = Pair { module, a: programs.0, b: programs.1, unit: self.unit, ctx };
+        // SAFETY: by contract.
+        let sum = unsafe { pair.compare_random_while(seed, ROUNDS, || limit.goes_on()) }?;
+        if let (1.., Some(why)) = wireloom_interp::internal_errors() {
+            return Err(format!("internal error of the interpreter: {why}"));
+        }
+        Ok(sum)
+    }
+}
+
+/// The message of a name, or all of a module's protocols.
+fn messages(module: &Module, file: &Path, name: Option<&str>) -> Result<Vec<Message>, Failure> {
+    let message = |unit| Message { unit, contexts: contexts(module, unit) };
+    let Some(name) = name else {
+        let units = (0..module.units.len()).map(|u| UnitId(u as u32));
+        let all: Vec<Message> = units.filter(|u| is_message(module, *u)).map(message).collect();
+        return match all.is_empty() {
+            false => Ok(all),
+            true => {
+                Err(Failure::Said(format!("{} has no frame ports and no protocol: nothing to fuzz", file.display())))
+            }
+        };
+    };
+    let one = message(find(module, name)?);
+    if one.contexts.is_empty() {
+        let others = match load::messages(module) {
+            _ if has_frames(module) => format!("`wireloom fuzz {}` fuzzes an app with its frames", file.display()),
+            all => format!("fuzz one of {all}"),
+        };
+        return Err(Failure::Said(format!(
+            "{name} is no message of a protocol, and no test of its file parses it: {others}"
+        )));
+    }
+    Ok(vec![one])
+}
+
+/// `std.http.Request` or `file.loom:Unit` as a file and a unit's name; `std.http` or `file.loom`
+/// without a name.
+fn place(text: &str) -> Result<(PathBuf, Option<String>), Failure> {
+    if text.ends_with(".loom") {
+        return Ok((PathBuf::from(text), None));
+    }
     if let Some((file, unit)) = text.rsplit_once(':') {
-        return Ok((PathBuf::from(file), unit.to_string()));
+        return Ok((PathBuf::from(file), Some(unit.to_string())));
     }
     let parts: Vec<&str> = text.split('.').collect();
     let (Some((unit, module)), world) = (parts.split_last(), CliWorld::new()) else {
         return Err(Failure::Said("name a unit".into()));
     };
-    match world.resolve(Path::new("."), module) {
-        Some((path, taken)) if taken == module.len() => Ok((path, unit.to_string())),
-        _ if module.is_empty() => {
-            Err(Failure::Said(format!("`{text}` names no unit; expected std.http.Request or file.loom:Unit")))
-        }
+    match world.resolve(Path::new("."), &parts) {
+        Some((path, taken)) if taken == parts.len() => Ok((path, None)),
+        Some((path, taken)) if taken == module.len() => Ok((path, Some(unit.to_string()))),
+        _ if module.is_empty() => Err(Failure::Said(format!(
+            "`{text}` names no unit; expected std.http.Request, std.http, file.loom:Unit or file.loom"
+        ))),
         _ => {
             let name = module.join(".");
             let known = world::library();
             let hint = suggestions::lead(&name, known.iter().map(String::as_str));
-            Err(Failure::Said(format!("there is no module `{name}`{hint} expected std.http.Request or file.loom:Unit")))
+            Err(Failure::Said(format!(
+                "there is no module `{name}`{hint} expected std.http.Request, std.http, file.loom:Unit or file.loom"
+            )))
         }
     }
 }

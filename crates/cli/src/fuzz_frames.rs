@@ -7,26 +7,20 @@
 use crate::args::Fuzz;
 use crate::engine::{self, How};
 use crate::fuzz_limit::Limit;
-use crate::{load, Failure, Outcome};
+use crate::{Failure, Outcome};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 use wireloom_interp::frames::{hex, samples, FrameIn, FramePair, Mutator};
-use wireloom_ir::desc::PortKind;
+use wireloom_ir::Module;
 use wireloom_runtime::packet::Frames;
 use wireloom_runtime::params;
 
-pub fn inner(args: &Fuzz, note: Option<&Path>, limit: &Limit) -> Outcome {
-    let (graph, module) = load::load_both(Path::new(&args.unit))?;
+/// `both`: the graph as it was lowered, and the module that is compiled.
+pub fn inner(args: &Fuzz, both: (Module, Module), note: Option<&Path>, limit: &Limit) -> Outcome {
+    let (graph, module) = both;
     let (graph, module) = (Arc::new(graph), Arc::new(module));
-    if !module.ports.iter().any(|p| matches!(p.kind, PortKind::Frames { .. })) {
-        let units = load::messages(&module);
-        return Err(Failure::Said(format!(
-            "app `{}` has no frame ports; its messages are fuzzed by name, `wireloom fuzz {}:UNIT`: {units}",
-            module.app, args.unit
-        )));
-    }
     let sets: Vec<(String, String)> = args.set.iter().map(|s| params::pair(s)).collect::<Result<_, _>>()?;
     let reference = engine::interpret(&graph)?;
     let made = limit.make(&module, &args.compile)?;
@@ -81,7 +75,7 @@ impl FuzzRun<'_, '_> {
         if let Some(note) = &self.note {
             // The frame's length first: a longer one may have been noted before.
             let text = format!(
-                "{}\n{} port {} rooms {:?} wire {}: {}\n",
+                "{}\nframe {} port {} rooms {:?} wire {}: {}\n",
                 self.seed,
                 self.pair.sum.frames,
                 f.port,

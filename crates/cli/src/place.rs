@@ -168,7 +168,7 @@ fn with_values(m: &Module, sets: &[(String, String)]) -> Result<Module, Failure>
 }
 
 fn settings(m: &Module, set: &[String]) -> Result<Vec<(String, String)>, Failure> {
-    Ok(serve::sets(&[&m.desc()], set)?.pop().unwrap_or_default())
+    Ok(serve::sets(&[&m.desc()], set.into())?.pop().unwrap_or_default())
 }
 
 /// `app.loom:7`

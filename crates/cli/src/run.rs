@@ -1,11 +1,15 @@
 //! `wireloom run`.
 
-use crate::args::Run;
+use crate::args::{Cli, Command, Run};
 use crate::engine::{self, How};
 use crate::place;
+use crate::serve::args::Sets;
+use crate::serve::config::Config;
 use crate::serve::{self, ignore_hangup};
 pub use crate::serve::{cpus, pairs, sets};
 use crate::{load, sanitize, Failure, Outcome};
+use clap::{CommandFactory, Parser};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 use wireloom_ir::desc::Desc;
@@ -14,6 +18,9 @@ use wireloom_ir::Module;
 use wireloom_runtime::packet;
 
 pub fn run(mut args: Run) -> Outcome {
+    if let Some(path) = args.serve.config.take() {
+        args = with_config(&path)?;
+    }
     sanitize::load(&args.compile)?;
     let begin = Instant::now();
     ignore_hangup();
@@ -26,11 +33,11 @@ pub fn run(mut args: Run) -> Outcome {
     }
     pictures.resize(modules.len(), String::new());
     let descs: Vec<Desc> = modules.iter().map(Module::desc).collect();
-    let bound = bound(&descs, &args.serve.set, serve::frames(&args.serve)?)?;
+    let bound = bound(&descs, args.serve.sets(), serve::frames(&args.serve)?)?;
     let clusters = affinity_groups::apply(&mut modules, &bound);
     for_cores(&mut modules, &cpus(args.serve.cores.as_deref())?);
     let descs: Vec<Desc> = modules.iter().map(Module::desc).collect();
-    let sets = sets(&descs.iter().collect::<Vec<_>>(), &args.serve.set)?;
+    let sets = sets(&descs.iter().collect::<Vec<_>>(), args.serve.sets())?;
     let placed = place::place(&modules, &sets, &mut args)?;
     wireloom_runtime::listen_early(&descs.into_iter().zip(sets).collect::<Vec<_>>())?;
     let (mut programs, mut later) = (Vec::new(), Vec::new());
@@ -59,6 +66,29 @@ pub fn run(mut args: Run) -> Outcome {
     Ok(())
 }
 
+/// The command line of this process, with the options of a file.
+fn with_config(path: &Path) -> Result<Run, Failure> {
+    let mut line: Vec<_> = std::env::args_os().collect();
+    let given = Cli::command().get_matches_from(&line);
+    let config = Config::read(path, run_command)?;
+    let (at, run) = (line.iter().position(|a| a == RUN), given.subcommand_matches(RUN));
+    let (Some(at), Some(run)) = (at, run) else { return Err(Failure::Said("--config is an option of `run`".into())) };
+    line.splice(at + 1..at + 1, config.arguments(run));
+    match Cli::parse_from(line).command {
+        Command::Run(mut run) => {
+            run.serve.read = Some(config);
+            Ok(run)
+        }
+        _ => Err(Failure::Said("--config is an option of `run`".into())),
+    }
+}
+
+const RUN: &str = "run";
+
+fn run_command() -> clap::Command {
+    Cli::command().find_subcommand(RUN).cloned().unwrap_or_default()
+}
+
 /// Apps on one core have their tables to themselves; no CPU named is one core.
 pub fn for_cores(modules: &mut [Module], cpus: &[usize]) {
     if cpus.len() <= 1 {
@@ -67,7 +97,7 @@ pub fn for_cores(modules: &mut [Module], cpus: &[usize]) {
 }
 
 /// The bindings of each app's ports that are read.
-pub fn bound(descs: &[Desc], set: &[String], frames: packet::Options) -> Result<affinity_groups::Bound, Failure> {
+pub fn bound(descs: &[Desc], set: Sets, frames: packet::Options) -> Result<affinity_groups::Bound, Failure> {
     let descs: Vec<&Desc> = descs.iter().collect();
     let sets = sets(&descs, set)?;
     let (mut all, packets) =

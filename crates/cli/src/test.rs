@@ -200,6 +200,10 @@ fn both(module: &Module, packets: Arc<App>, services: Arc<App>, steps: &[(Span, 
                 packets.step(step).map_err(told)?;
                 services.step(step).map_err(told)?;
             }
+            SimStep::SeeLog(wanted) => {
+                let line = services.sim.logged().or_else(|| packets.sim.logged());
+                see_log(line, wanted.as_deref()).map_err(told)?
+            }
             SimStep::SeeNothing(at) if !of_frames(at) => services.step(step).map_err(told)?,
             SimStep::Send(..)
             | SimStep::See(..)
@@ -216,6 +220,18 @@ fn both(module: &Module, packets: Arc<App>, services: Arc<App>, steps: &[(Span, 
         }
     }
     Ok(())
+}
+
+/// `log -> "…"`, `log -> nothing`
+fn see_log(line: Option<Vec<u8>>, wanted: Option<&[u8]>) -> Result<(), String> {
+    let shown = |line: Option<&[u8]>| match line {
+        Some(line) => format!("\"{}\"", line.escape_ascii()),
+        None => "nothing".into(),
+    };
+    if line.as_deref() == wanted {
+        return Ok(());
+    }
+    Err(format!("expected {} in the log\n          saw {}", shown(wanted), shown(line.as_deref())))
 }
 
 impl<'m> Play<'m> {
@@ -265,6 +281,7 @@ impl<'m> Play<'m> {
             SimStep::Refuse(at) => self.sim.behave(&self.name(at), at.conn as usize, Behaviour::Refuse),
             SimStep::Accept(at) => self.sim.behave(&self.name(at), at.conn as usize, Behaviour::Accept),
             SimStep::Wait(ns) => self.sim.advance(Duration::from_nanos(*ns)),
+            SimStep::SeeLog(wanted) => see_log(self.sim.logged(), wanted.as_deref())?,
             SimStep::Run(h) => self.run(*h)?,
             SimStep::Repeat { first, next, times, steps } => {
                 self.run(*first)?;
@@ -280,7 +297,7 @@ impl<'m> Play<'m> {
         Ok(())
     }
 
-    /// Code of a test of an app without ports.
+    /// A statement of a test.
     fn run(&mut self, h: HandlerId) -> Result<(), String> {
         match self.sim.core.signal(0, h.0, &[]) {
             // It answers nothing.

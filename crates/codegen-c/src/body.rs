@@ -384,8 +384,15 @@ impl<'g, 'm> BodyGen<'g, 'm> {
             }
             StmtKind::Reply { msg, close } => self.reply(msg, *close),
             StmtKind::Send { port, index, msg } => self.send(*port, index, msg),
-            StmtKind::Tell { to, msg, place } => self.tell(*to, msg, *place),
-            StmtKind::Deliver { to, msg, place } => self.deliver(to, msg, *place),
+            StmtKind::Tell { to, protocol, msg, place } => self.tell((*to, *protocol), msg, *place),
+            StmtKind::Deliver { to, protocol, msg, place } => self.deliver((to, *protocol), msg, *place),
+            StmtKind::Become { member, protocol, rest, place } => {
+                let (to, proto, rest) = (member.number(), protocol.0, u32::from(*rest));
+                line!(self, "{{ const uint32_t lost_ = x->core->host->become(t, {to}, {proto}, {rest});");
+                self.unless_lost(*place);
+            }
+            StmtKind::Hold(member) => line!(self, "x->core->host->hold(t, {}, 1);", member.number()),
+            StmtKind::Release(member) => line!(self, "x->core->host->hold(t, {}, 0);", member.number()),
             StmtKind::OpenUpstream { upstream, index, place } => {
                 let text = self.expr(index);
                 line!(self, "{{ const uint32_t i_ = (uint32_t)({text});");

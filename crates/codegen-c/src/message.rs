@@ -15,7 +15,7 @@ impl<'m> BodyGen<'_, 'm> {
     /// Whether a message local is the one that started the handler.
     fn is_request(&self, l: LocalId) -> bool {
         match self.owner {
-            Owner::Handler { on: On::Message { .. } | On::Upstream(_) } => l.0 == 0,
+            Owner::Handler { on: On::Message { .. } | On::Upstream { .. } } => l.0 == 0,
             Owner::Protocol { msg } => l.0 == msg,
             Owner::Handler { .. } | Owner::Frame | Owner::Func { .. } => false,
         }
@@ -255,10 +255,11 @@ impl<'m> BodyGen<'_, 'm> {
         line!(self, "x->core->host->send(t, {}, i_, {head}, {tail}); }}", port.0);
     }
 
-    pub fn tell(&mut self, to: Peer, msg: &'m Outgoing, place: PlaceId) {
+    pub fn tell(&mut self, (to, protocol): (Peer, Option<ProtocolId>), msg: &'m Outgoing, place: PlaceId) {
+        let proto = self.g.m.spoken(to, protocol).map_or(0, |p| p.0);
         self.build(msg);
         let (head, tail) = self.parts(msg);
-        line!(self, "{{ const uint32_t lost_ = x->core->host->tell(t, {}, {head}, {tail});", to.number());
+        line!(self, "{{ const uint32_t lost_ = x->core->host->tell(t, {}, {proto}, {head}, {tail});", to.number());
         self.unless_lost(place);
     }
 
@@ -277,11 +278,12 @@ impl<'m> BodyGen<'_, 'm> {
         if list { "h_.v, h_.n" } else { "&h_, 1" }.into()
     }
 
-    pub fn deliver(&mut self, to: &Expr, msg: &'m Outgoing, place: PlaceId) {
+    pub fn deliver(&mut self, (to, protocol): (&Expr, Option<ProtocolId>), msg: &'m Outgoing, place: PlaceId) {
+        let proto = self.g.m.spoken(Peer::Client, protocol).map_or(0, |p| p.0);
         self.build(msg);
         let handles = self.handles(to);
         let (head, tail) = self.parts(msg);
-        line!(self, "x->core->host->deliver(t, {handles}, {head}, {tail}, {}); }}", place.0);
+        line!(self, "x->core->host->deliver(t, {handles}, {head}, {tail}, {proto}, {}); }}", place.0);
     }
 
     pub fn dismiss(&mut self, to: &Expr) {

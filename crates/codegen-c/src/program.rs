@@ -329,7 +329,7 @@ impl<'m> Gen<'m> {
             }
         };
         match h.on {
-            On::Message { .. } | On::Upstream(_) => first(0, "t->req", &mut b),
+            On::Message { .. } | On::Upstream { .. } => first(0, "t->req", &mut b),
             On::Opened(_)
             | On::Greeting(_)
             | On::Probe(_)

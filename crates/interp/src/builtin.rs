@@ -128,6 +128,12 @@ pub fn from_hex(b: &[u8]) -> Option<Vec<u8>> {
     b.chunks_exact(2).map(|p| Some(digit(p[0])? << 4 | digit(p[1])?)).collect()
 }
 
+/// Exclusive or with a key that is repeated; an empty one changes nothing.
+pub fn xor(data: &[u8], key: &[u8]) -> Vec<u8> {
+    let key = if key.is_empty() { &[0][..] } else { key };
+    data.iter().zip(key.iter().cycle()).map(|(a, b)| a ^ b).collect()
+}
+
 /// Decimal digits only, at least one, no overflow.
 pub fn parse_u64(b: &[u8]) -> Option<u64> {
     if b.is_empty() {

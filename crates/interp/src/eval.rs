@@ -480,6 +480,8 @@ impl Env<'_> {
                 None => return internal("no random bytes"),
             },
             Builtin::FromHex => Value::Option(builtin::from_hex(bytes(0)?).map(|b| Box::new(Value::bytes(&b)))),
+            Builtin::Xor => Value::bytes(&builtin::xor(bytes(0)?, bytes(1)?)),
+            Builtin::IsUtf8 => Value::Bool(std::str::from_utf8(bytes(0)?).is_ok()),
             Builtin::UnixNanos => match self.act {
                 Some(act) => n(act.wall()),
                 None => return internal("the time outside a handler"),

@@ -22,6 +22,8 @@ macro_rules! host_table {
             dismiss: Some(dismiss),
             wait: Some(wait),
             changed: None,
+            r#become: Some(become_protocol),
+            hold: Some(hold),
         }
     };
 }

@@ -159,16 +159,20 @@ pub enum StmtKind {
     },
     /// Closes the task's connection when its output is sent.
     Close,
-    /// A message to a member of the task's conversation.
+    /// A message to a member of the task's conversation, in a protocol of its port. None: the port
+    /// speaks only one. If the member speaks another one at present, that is the fault `unspoken`.
     Tell {
         to: Peer,
+        protocol: Option<ProtocolId>,
         msg: Outgoing,
         place: PlaceId,
     },
     /// A message to each client that a handle or a list of them names. A client that is gone, or
-    /// that takes its messages too slowly, gets none: a fault is counted at the place.
+    /// that takes its messages too slowly, gets none: a fault is counted at the place. The protocol
+    /// is as in `Tell`.
     Deliver {
         to: Expr,
+        protocol: Option<ProtocolId>,
         msg: Outgoing,
         place: PlaceId,
     },
@@ -182,6 +186,17 @@ pub enum StmtKind {
     },
     /// Closes it when its output is sent.
     CloseUpstream(UpstreamId),
+    /// A member speaks another protocol of its port from now on. Its next message is read in it.
+    /// Bytes that are there already are the fault `early`, unless they may be the `rest`.
+    Become {
+        member: Peer,
+        protocol: ProtocolId,
+        rest: bool,
+        place: PlaceId,
+    },
+    /// No message of a member is read until it becomes another protocol, or is released.
+    Hold(Peer),
+    Release(Peer),
     Log(Vec<Expr>),
     /// Adds to the message being built (only inside an [`Outgoing`] or [`Edit`]).
     Emit(Emit),

@@ -16,11 +16,6 @@ pub struct Upstream {
 pub const UPSTREAMS_MAX: usize = 16;
 
 impl Module {
-    pub fn upstream_protocol(&self, upstream: UpstreamId) -> Option<ProtocolId> {
-        let port = self.upstreams.get(upstream.index())?.port;
-        self.ports.get(port.index())?.protocols.first().copied()
-    }
-
     /// The port of a member of a conversation: of clients, the one that listens for them.
     pub fn port_of(&self, peer: Peer) -> Option<PortId> {
         let clients = |p: &Port| {
@@ -33,10 +28,20 @@ impl Module {
         }
     }
 
+    /// The protocols that a member of a conversation may speak. It begins with the first.
+    pub fn protocols_of(&self, peer: Peer) -> &[ProtocolId] {
+        self.port_of(peer).and_then(|p| self.ports.get(p.index())).map_or(&[], |p| &p.protocols)
+    }
+
+    /// A protocol of a member; none is given where its port speaks only one.
+    pub fn spoken(&self, peer: Peer, protocol: Option<ProtocolId>) -> Option<ProtocolId> {
+        let all = self.protocols_of(peer);
+        protocol.map_or(all.first().copied(), |p| all.iter().copied().find(|q| *q == p))
+    }
+
     /// The unit of messages to a member of a conversation.
-    pub fn told(&self, to: Peer) -> Option<UnitId> {
-        let port = self.ports.get(self.port_of(to)?.index())?;
-        let protocol = self.protocols.get(port.protocols.first()?.index())?;
+    pub fn told(&self, to: Peer, protocol: Option<ProtocolId>) -> Option<UnitId> {
+        let protocol = self.protocols.get(self.spoken(to, protocol)?.index())?;
         match to {
             Peer::Upstream(_) => Some(protocol.request),
             Peer::Client => protocol.response,

@@ -197,9 +197,14 @@ impl Uses {
                 PortKind::Listen(_) | PortKind::Connect(_) => self.streams = true,
             },
             Await { .. } => self.streams = true,
-            SetSession(..) | Close | Tell { .. } | OpenUpstream { .. } | CloseUpstream(_) => {
-                (self.streams, self.connection) = (true, true)
-            }
+            SetSession(..)
+            | Close
+            | Tell { .. }
+            | OpenUpstream { .. }
+            | CloseUpstream(_)
+            | Become { .. }
+            | Hold(_)
+            | Release(_) => (self.streams, self.connection) = (true, true),
             Deliver { .. } | Dismiss(_) => self.streams = true,
             SetState(s, _) => {
                 self.changes.insert(Resource::State(*s));

@@ -131,6 +131,9 @@ pub struct ParamDesc {
     pub form: Form,
     pub default: Option<ParamValue>,
     pub doc: String,
+    /// It may change while the program runs ([`crate::live_params`]).
+    #[serde(default)]
+    pub live: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -175,7 +178,8 @@ pub struct PortDesc {
     pub name: String,
     pub kind: PortKind,
     /// Index into `protocols` of each alternative; a listening connection takes the first whose
-    /// `first` set holds its first byte. A connect port has exactly one.
+    /// `first` set holds its first byte. A connect port has exactly one. In a conversation a
+    /// connection begins with the first, and may become each other one.
     pub protocols: Vec<u32>,
     pub options: PortOptions,
     /// Whether the program picks instances by ketama / Maglev on this port (the runtime then builds
@@ -510,6 +514,9 @@ pub struct HandlerDesc {
     /// passed on (`wl_program.run_of`).
     #[serde(default)]
     pub run_to: Option<u32>,
+    /// The protocol that the member must speak for that.
+    #[serde(default)]
+    pub run_as: u32,
     /// Of frames: what they begin with.
     #[serde(default)]
     pub begins: Begins,
@@ -581,6 +588,9 @@ pub enum HandlerOn {
     /// A message on an upstream; its opening, its end.
     Upstream {
         upstream: u32,
+        /// Which protocol of its port.
+        #[serde(default)]
+        alternative: u32,
     },
     UpstreamOpened {
         upstream: u32,

@@ -2,7 +2,7 @@
 
 use crate::desc::*;
 use crate::segments::{self, Crossings};
-use crate::{core_partition, TableSharing};
+use crate::{core_partition, live_params, TableSharing};
 use std::collections::BTreeSet;
 
 impl crate::Module {
@@ -12,7 +12,8 @@ impl crate::Module {
         let own =
             |t: crate::TableId| self.tables.get(t.index()).is_some_and(|t| self.sharing(t) == TableSharing::Parts);
         let mut keeps = false;
-        for h in self.handlers.iter().filter(|h| matches!(h.on, crate::On::Message { .. } | crate::On::Upstream(_))) {
+        for h in self.handlers.iter().filter(|h| matches!(h.on, crate::On::Message { .. } | crate::On::Upstream { .. }))
+        {
             crate::walk::stmts(&h.body.block, &mut |s| {
                 keeps |= matches!(s.kind, crate::StmtKind::SetState(..)) || s.kind.changed_table().is_some_and(own)
             });
@@ -34,12 +35,14 @@ impl crate::Module {
             params: self
                 .params
                 .iter()
-                .map(|p| ParamDesc {
+                .zip(live_params::of(self))
+                .map(|(p, live)| ParamDesc {
                     name: p.name.clone(),
                     ty: p.ty,
                     form: p.form.clone(),
                     default: p.default.clone(),
                     doc: p.doc.clone(),
+                    live,
                 })
                 .collect(),
             ports: self.ports.iter().enumerate().map(|(n, p)| port_desc(self, n, p, &crossings)).collect(),
@@ -221,7 +224,11 @@ fn handler_desc(m: &crate::Module, h: &crate::Handler, pauses: Option<u32>, half
         crate::On::Greeting(port) => HandlerOn::Greeting { port: port.0 },
         crate::On::Probe(port) => HandlerOn::Probe { port: port.0 },
         crate::On::Closed(port) => HandlerOn::Closed { port: port.0 },
-        crate::On::Upstream(c) => HandlerOn::Upstream { upstream: c.0 },
+        crate::On::Upstream { upstream, protocol } => {
+            let all = m.protocols_of(crate::Peer::Upstream(upstream));
+            let alternative = all.iter().position(|p| Some(*p) == protocol).unwrap_or(0) as u32;
+            HandlerOn::Upstream { upstream: upstream.0, alternative }
+        }
         crate::On::UpstreamOpened(c) => HandlerOn::UpstreamOpened { upstream: c.0 },
         crate::On::UpstreamClosed(c) => HandlerOn::UpstreamClosed { upstream: c.0 },
         crate::On::Fault => HandlerOn::Fault,
@@ -238,6 +245,7 @@ fn handler_desc(m: &crate::Module, h: &crate::Handler, pauses: Option<u32>, half
         pauses,
         alone: pauses.is_some() && h.plan.pause.alone(),
         run_to: h.plan.run.as_ref().map(|r| r.to.number()),
+        run_as: h.plan.run.as_ref().and_then(|r| m.spoken(r.to, r.protocol)).map_or(0, |p| p.0),
         begins: begins(m, h.on.frame_unit()),
         frames: h.frame_use(),
         sends: sends_frames(m, &h.body.block, &mut BTreeSet::new()),

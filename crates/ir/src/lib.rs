@@ -32,6 +32,7 @@ pub mod graph;
 pub mod header_bits;
 pub mod layout;
 pub mod link;
+pub mod live_params;
 mod on;
 pub mod ops;
 pub mod packed_keys;
@@ -221,6 +222,10 @@ impl FaultKind {
     pub const INTERNAL: Self = Self(18);
     /// An `expect` of a test that does not hold.
     pub const EXPECT: Self = Self(17);
+    /// Bytes have come ahead of a change of protocol.
+    pub const EARLY: Self = Self(19);
+    /// A message of a protocol that its receiver does not speak at present.
+    pub const UNSPOKEN: Self = Self(20);
     pub const USER: u16 = 32;
 }
 
@@ -658,6 +663,8 @@ pub enum SimStep {
     SeeClosed(SimPort),
     /// Nothing may have been sent.
     SeeNothing(SimPort),
+    /// The next line that the program has logged must be this; none: there is none.
+    SeeLog(Option<Vec<u8>>),
     Close(SimPort),
     Reset(SimPort),
     /// A backend refuses / accepts connections from now on.

@@ -21,8 +21,12 @@ pub enum On {
     /// to it on a connection of its own. An answer brings it back.
     Probe(PortId),
     Closed(PortId),
-    /// A message on an upstream of a client's conversation; local 0 is the message.
-    Upstream(UpstreamId),
+    /// A message on an upstream of a client's conversation; local 0 is the message. The protocol is
+    /// as in [`StmtKind::Tell`].
+    Upstream {
+        upstream: UpstreamId,
+        protocol: Option<ProtocolId>,
+    },
     UpstreamOpened(UpstreamId),
     UpstreamClosed(UpstreamId),
     Fault,
@@ -53,7 +57,7 @@ impl On {
             | On::Greeting(_)
             | On::Probe(_)
             | On::Closed(_)
-            | On::Upstream(_)
+            | On::Upstream { .. }
             | On::UpstreamOpened(_)
             | On::UpstreamClosed(_) => true,
             On::Frame { .. }
@@ -77,7 +81,7 @@ impl On {
         match self {
             On::Frame { unit, .. } | On::Check { unit, .. } => Some(*unit),
             On::Message { .. } | On::Opened(_) | On::Closed(_) | On::Greeting(_) | On::Probe(_) | On::Signal(_) => None,
-            On::Upstream(_) | On::UpstreamOpened(_) | On::UpstreamClosed(_) => None,
+            On::Upstream { .. } | On::UpstreamOpened(_) | On::UpstreamClosed(_) => None,
             On::Fault | On::Start | On::End | On::Every(_) | On::Test(_) => None,
         }
     }
@@ -87,7 +91,7 @@ impl On {
         match self {
             On::Frame { port, .. } => Some(*port),
             On::Message { .. } | On::Opened(_) | On::Closed(_) | On::Greeting(_) | On::Probe(_) | On::Signal(_) => None,
-            On::Upstream(_) | On::UpstreamOpened(_) | On::UpstreamClosed(_) => None,
+            On::Upstream { .. } | On::UpstreamOpened(_) | On::UpstreamClosed(_) => None,
             On::Fault | On::Start | On::End | On::Every(_) | On::Test(_) | On::Check { .. } => None,
         }
     }
@@ -99,7 +103,9 @@ impl Module {
         let unit = |p: ProtocolId, of: fn(&Protocol) -> Option<UnitId>| Some((p, of(self.protocols.get(p.index())?)?));
         match on {
             On::Message { protocol, .. } => unit(protocol, |p| Some(p.request)),
-            On::Upstream(upstream) => unit(self.upstream_protocol(upstream)?, |p| p.response),
+            On::Upstream { upstream, protocol } => {
+                unit(self.spoken(Peer::Upstream(upstream), protocol)?, |p| p.response)
+            }
             On::Opened(_) | On::Closed(_) | On::Greeting(_) | On::Probe(_) | On::Signal(_) => None,
             On::UpstreamOpened(_) | On::UpstreamClosed(_) | On::Frame { .. } | On::Check { .. } => None,
             On::Fault | On::Start | On::End | On::Every(_) | On::Test(_) => None,

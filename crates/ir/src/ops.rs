@@ -283,6 +283,10 @@ rows! {
         "n secure random bytes; n is a constant", "random_bytes(n)";
     FromHex "from_hex" (Bytes) -> Option(&Half), Bytes, Scratch, CPU,
         "bytes?, of pairs of hexadecimal digits", "from_hex(b)";
+    Xor "xor" (Bytes, Bytes) -> Same, Bytes, Scratch, CPU,
+        "bytes: those of data, by exclusive or with those of key, which are repeated", "xor(data, key)";
+    IsUtf8 "is_utf8" (Bytes) -> Bool, Bytes, Pure, CPU,
+        "bool: the bytes are UTF-8 (RFC 3629), without surrogates and longer forms than needed", "is_utf8(b)";
     UnixNanos "unix_nanos" () -> U(64), One, Time, CPU, "Nanoseconds since 1970, read once per batch.";
     HttpDate "http_date" (U(64)) -> BytesOf(29), One, Scratch, CPU,
         "bytes<29>: a time since 1970 as HTTP writes it (RFC 9110 section 5.6.7), such as `http_date(unix_time())`",

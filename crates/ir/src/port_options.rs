@@ -52,6 +52,13 @@ pub fn applies(name: &str, listen: bool) -> bool {
     }
 }
 
+/// Whether an option may change while the port is open.
+pub fn is_live(name: &str) -> bool {
+    // The first three decide about memory and handlers at the start. The others are of UDP, of
+    // frame ports, of merge nodes.
+    !matches!(name, "connections" | "probe" | "hold_body" | "max_answer" | "offload" | "end_mark")
+}
+
 /// The ports for which an option is whose name [`applies`] to one kind only.
 pub fn where_it_applies(name: &str) -> &'static str {
     if applies(name, true) {
@@ -109,6 +116,23 @@ pub fn slot<'o>(o: &'o mut PortOptions, name: &str) -> Option<Slot<'o>> {
         "hold_memory" => Slot::Count(&mut o.hold_memory, ALL),
         _ => return None,
     })
+}
+
+/// Sets an option as another port has it.
+pub fn copy(name: &str, from: &PortOptions, to: &mut PortOptions) {
+    let from = &mut from.clone();
+    match (slot(to, name), slot(from, name)) {
+        (Some(Slot::Time(a, _)), Some(Slot::Time(b, _))) => *a = *b,
+        (Some(Slot::Times(a)), Some(Slot::Times(b))) => a.into_iter().zip(b).for_each(|(a, b)| *a = *b),
+        (Some(Slot::Count(a, _)), Some(Slot::Count(b, _))) | (Some(Slot::Auto(a, _)), Some(Slot::Auto(b, _))) => {
+            *a = *b
+        }
+        (Some(Slot::Switch(a)), Some(Slot::Switch(b))) => *a = *b,
+        (Some(Slot::Byte(a)), Some(Slot::Byte(b))) => *a = *b,
+        (Some(Slot::Reuse(a)), Some(Slot::Reuse(b))) => *a = *b,
+        (Some(Slot::Failover(a)), Some(Slot::Failover(b))) => *a = *b,
+        _ => {}
+    }
 }
 
 /// The word of a value that is one of some.

@@ -77,7 +77,7 @@ macro_rules! direct {
                     if let Option::Some(args) = kept { for e in args { f(e) } }
                     f(bytes)
                 }
-                TableNext { .. } | CloseUpstream(_) => {}
+                TableNext { .. } | CloseUpstream(_) | Become { .. } | Hold(_) | Release(_) => {}
                 SendFrame { index, .. } | Queue { index, .. } => f(index),
                 Output { mark, state, .. } => {
                     f(mark);
@@ -399,6 +399,9 @@ fn stmt_locals_mut(s: &mut StmtKind, f: &mut dyn FnMut(&mut LocalId)) {
         | OpenUpstream { .. }
         | Dismiss(_)
         | CloseUpstream(_)
+        | Become { .. }
+        | Hold(_)
+        | Release(_)
         | SetSession(..)
         | Count(..)
         | If { .. }

@@ -70,6 +70,9 @@ fn word(s: &StmtKind) -> &'static str {
         Deliver { .. } => "deliver",
         OpenUpstream { .. } => "open",
         CloseUpstream(_) => "shut",
+        Become { .. } => "become",
+        Hold(_) => "hold",
+        Release(_) => "release",
         Dismiss(_) => "dismiss",
         Log(_) => "log",
         Emit(_) => "emit",
@@ -93,7 +96,7 @@ fn word(s: &StmtKind) -> &'static str {
 }
 
 /// As many as `word` tells apart.
-const STATEMENTS: usize = 50;
+const STATEMENTS: usize = 53;
 
 #[test]
 fn every_statement_has_a_row_and_an_example() {

@@ -112,6 +112,7 @@ pub struct Compiler<'a> {
     pub app_ast: Option<Rc<ast::Element>>,
     /// Ports whose clients' handles the app keeps.
     pub handle_ports: Vec<ast::Ident>,
+    pub holds: crate::items::Holds,
     pub test_names: TestNames,
     /// The element whose statements are being made: see [`ir::Span::element`].
     pub element: u32,
@@ -170,6 +171,7 @@ impl<'a> Compiler<'a> {
             around: Vec::new(),
             app_ast: None,
             handle_ports: Vec::new(),
+            holds: Default::default(),
             test_names: Default::default(),
             element: 0,
         }
@@ -651,6 +653,8 @@ pub const BUILTIN_FAULTS: &[(&str, ir::FaultKind)] = &[
     ("idle", ir::FaultKind::IDLE),
     ("full", ir::FaultKind::FULL),
     ("cancelled", ir::FaultKind::CANCELLED),
+    ("early", ir::FaultKind::EARLY),
+    ("unspoken", ir::FaultKind::UNSPOKEN),
     ("no_reply", ir::FaultKind::NO_REPLY),
     ("internal", ir::FaultKind::INTERNAL),
 ];

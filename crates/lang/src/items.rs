@@ -5,7 +5,7 @@ use crate::ty::Ty;
 use crate::val::Val;
 use std::rc::Rc;
 use wireloom_ir as ir;
-use wireloom_syntax::ast;
+use wireloom_syntax::ast::{self, Span};
 
 /// A resolved item.
 #[derive(Clone, Debug)]
@@ -80,4 +80,11 @@ pub struct FieldSays {
     pub default: Option<ir::Expr>,
     /// The values that are accepted from outside; none: all.
     pub within: Vec<(u64, u64)>,
+}
+
+/// Members of conversations that an app holds, and those whose change of protocol demands it.
+#[derive(Default)]
+pub struct Holds {
+    pub there: Vec<ir::Peer>,
+    pub needed: Vec<(ir::Peer, Span)>,
 }

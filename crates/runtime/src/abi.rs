@@ -7,7 +7,7 @@
 use std::ffi::c_void;
 use std::os::raw::c_int;
 
-pub const WL_ABI: u32 = 17;
+pub const WL_ABI: u32 = 18;
 
 // Results of parse() and tail().
 pub const WL_MORE: c_int = 0;
@@ -59,6 +59,8 @@ pub const WL_F_FULL: u32 = 14;
 pub const WL_F_CANCELLED: u32 = 15;
 pub const WL_F_NO_REPLY: u32 = 16;
 pub const WL_F_INTERNAL: u32 = 18;
+pub const WL_F_EARLY: u32 = 19;
+pub const WL_F_UNSPOKEN: u32 = 20;
 pub const WL_F_USER: u32 = 32;
 
 /// Flag of `wl_fault::side`: the faulty message has been read to its end, the next one follows.
@@ -108,7 +110,7 @@ pub struct wl_bytes {
 
 /// The name of a fault kind of the runtime.
 pub fn fault_name(kind: u32) -> &'static str {
-    const NAMES: [&str; 19] = [
+    const NAMES: [&str; 21] = [
         "none",
         "malformed",
         "too_long",
@@ -128,6 +130,8 @@ pub fn fault_name(kind: u32) -> &'static str {
         "no_reply",
         "expect",
         "internal",
+        "early",
+        "unspoken",
     ];
     NAMES.get(kind as usize).copied().unwrap_or("unknown")
 }
@@ -339,13 +343,15 @@ pub struct wl_host {
     pub crypto: Option<unsafe extern "C" fn(u32, *const wl_bytes, u32, *mut u8) -> i32>,
     pub pause: Option<unsafe extern "C" fn(*mut wl_core)>,
     pub keep: Option<unsafe extern "C" fn(*mut wl_task, wl_bytes) -> c_int>,
-    pub tell: Option<unsafe extern "C" fn(*mut wl_task, u32, wl_bytes, u32) -> u32>,
+    pub tell: Option<unsafe extern "C" fn(*mut wl_task, u32, u32, wl_bytes, u32) -> u32>,
     pub open: Option<unsafe extern "C" fn(*mut wl_task, u32, u32) -> u32>,
     pub shut: Option<unsafe extern "C" fn(*mut wl_task, u32)>,
-    pub deliver: Option<unsafe extern "C" fn(*mut wl_task, *const u64, u32, wl_bytes, u32, u32)>,
+    pub deliver: Option<unsafe extern "C" fn(*mut wl_task, *const u64, u32, wl_bytes, u32, u32, u32)>,
     pub dismiss: Option<unsafe extern "C" fn(*mut wl_task, *const u64, u32)>,
     pub wait: Option<unsafe extern "C" fn(*mut wl_task, u32, u64, u64, u32)>,
     pub changed: Option<unsafe extern "C" fn(*mut wl_core, u32, u64)>,
+    pub r#become: Option<unsafe extern "C" fn(*mut wl_task, u32, u32, u32) -> u32>,
+    pub hold: Option<unsafe extern "C" fn(*mut wl_task, u32, u32)>,
 }
 
 #[repr(C)]

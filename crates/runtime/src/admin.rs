@@ -119,8 +119,7 @@ fn app_status(a: &Hosted) -> Value {
     let us = |share| percentile(&counts, share) as f64 / 1000.0;
     let counters: serde_json::Map<String, Value> =
         desc.counters.iter().enumerate().map(|(n, c)| (c.name.clone(), json!(a.counter(n)))).collect();
-    let fault =
-        |(k, p, n): &(u32, u32, u64)| json!({"kind": a.app.fault_name(*k), "place": a.app.place_name(*p), "count": n});
+    let fault = |(k, p, n): &(u32, u32, u64)| json!({"kind": a.app.fault_name(*k), "place": a.app.place_name(*p), "line": a.app.place_line(*p), "count": n});
     let faults: Vec<Value> = faults(a).iter().map(fault).collect();
     let ports: Vec<Value> = (0..desc.ports.len()).map(|p| port_status(a, p)).collect();
     let merges: Vec<Value> = (0..desc.merges.len()).map(|m| merge_status(a, m)).collect();
@@ -229,7 +228,8 @@ pub fn metrics(view: &View) -> String {
     let mut f = Family::new(&mut out, "wireloom_faults_total", "counter", "Faults by kind and place.");
     for a in &view.apps {
         for (k, p, n) in faults(a) {
-            f.add(&[("app", a.name()), ("kind", &a.app.fault_name(k)), ("place", &a.app.place_name(p))], n);
+            let (kind, place, line) = (a.app.fault_name(k), a.app.place_name(p), a.app.place_line(p));
+            f.add(&[("app", a.name()), ("kind", &kind), ("place", &place), ("line", &line)], n);
         }
     }
     let mut f = Family::new(&mut out, "wireloom_counter_total", "counter", "Counters the program declares.");

@@ -24,6 +24,7 @@ pub mod merge;
 pub mod packet;
 pub mod params;
 pub mod program;
+pub mod reload;
 pub mod server;
 mod services;
 mod signal;

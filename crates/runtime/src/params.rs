@@ -52,20 +52,49 @@ pub fn pair(text: &str) -> Result<(String, String), Error> {
 
 /// Resolves all parameters and options of `desc` from the pairs given.
 pub fn resolve(desc: &Desc, sets: &[(String, String)]) -> Result<Settings, Error> {
-    let mut values: Vec<Option<ParamValue>> = desc.params.iter().map(|p| p.default.clone()).collect();
-    let mut options: Vec<PortOptions> = desc.ports.iter().map(|p| p.options.clone()).collect();
+    let mut given = Given::defaults(desc);
     for (n, (name, text)) in sets.iter().enumerate() {
         if let Some((_, before)) = sets[..n].iter().find(|(other, _)| other == name) {
             return Err(Error::Param(format!("`{name}` is set twice, to `{before}` and to `{text}`")));
         }
+        given.set(desc, name, text)?;
+    }
+    let values = given
+        .values
+        .into_iter()
+        .zip(&desc.params)
+        .map(|(v, p)| v.ok_or_else(|| missing(p)))
+        .collect::<Result<Vec<_>, _>>()?;
+    build(desc, values, given.options)
+}
+
+/// Whether an app has a parameter or an option of this name, with this as one of its values.
+pub fn check(desc: &Desc, name: &str, text: &str) -> Result<(), Error> {
+    Given::defaults(desc).set(desc, name, text)
+}
+
+/// Values of parameters, where there are any, and the options of ports.
+struct Given {
+    values: Vec<Option<ParamValue>>,
+    options: Vec<PortOptions>,
+}
+
+impl Given {
+    fn defaults(desc: &Desc) -> Given {
+        Given {
+            values: desc.params.iter().map(|p| p.default.clone()).collect(),
+            options: desc.ports.iter().map(|p| p.options.clone()).collect(),
+        }
+    }
+
+    fn set(&mut self, desc: &Desc, name: &str, text: &str) -> Result<(), Error> {
         if let Some((port, option)) = name.split_once('.') {
             let i = desc.ports.iter().position(|p| p.name == port).ok_or_else(|| no_such("port", port, desc))?;
             let fail = |e: String| Error::Param(format!("`{name}={text}`: {e}"));
             has_effect(&desc.ports[i], option).map_err(fail)?;
-            set_option(&mut options[i], option, text).map_err(fail)?;
-            continue;
+            return set_option(&mut self.options[i], option, text).map_err(fail);
         }
-        let i = desc.params.iter().position(|p| &p.name == name).ok_or_else(|| no_such("parameter", name, desc))?;
+        let i = desc.params.iter().position(|p| p.name == name).ok_or_else(|| no_such("parameter", name, desc))?;
         let v = parse(desc.params[i].ty, text);
         let form = &desc.params[i].form;
         let wrong = |e: String| {
@@ -75,15 +104,10 @@ pub fn resolve(desc: &Desc, sets: &[(String, String)]) -> Result<Settings, Error
                 format!("expected {}, as in {}", expected(desc.params[i].ty, form), example(&desc.params[i]))
             }
         };
-        values[i] =
+        self.values[i] =
             Some(v.map_err(wrong).map_err(|e| Error::Param(format!("parameter `{name}`: {e}{}", got(&e, text))))?);
+        Ok(())
     }
-    let values = values
-        .into_iter()
-        .zip(&desc.params)
-        .map(|(v, p)| v.ok_or_else(|| missing(p)))
-        .collect::<Result<Vec<_>, _>>()?;
-    build(desc, values, options)
 }
 
 /// The value as given, where the error does not quote a part of it.
@@ -95,7 +119,8 @@ fn got(error: &str, text: &str) -> String {
     }
 }
 
-fn build(desc: &Desc, values: Vec<ParamValue>, options: Vec<PortOptions>) -> Result<Settings, Error> {
+/// Puts values into the memory that programs read.
+pub(crate) fn build(desc: &Desc, values: Vec<ParamValue>, options: Vec<PortOptions>) -> Result<Settings, Error> {
     let (mut bytes, mut endpoints, mut params) = (Vec::new(), Vec::new(), Vec::new());
     for (value, p) in values.iter().zip(&desc.params) {
         let mut out = wl_param::default();
@@ -315,6 +340,7 @@ mod tests {
                     form: Form::Plain,
                     default: None,
                     doc: String::new(),
+                    live: false,
                 },
                 ParamDesc {
                     name: "servers".into(),
@@ -322,6 +348,7 @@ mod tests {
                     form: Form::Plain,
                     default: None,
                     doc: String::new(),
+                    live: false,
                 },
             ],
             ports: vec![

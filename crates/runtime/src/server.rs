@@ -15,6 +15,7 @@ use crate::admin;
 use crate::control::{self, Where};
 use crate::error::Error;
 use crate::packet;
+use crate::reload;
 use crate::services;
 use crate::view::{Group, View};
 use options::{raise_descriptor_limit, RUN};
@@ -84,8 +85,9 @@ fn second(
         if !peer.step(&served) {
             break;
         }
-        if signals.wait(Duration::ZERO) {
-            peer.stop();
+        match signals.wait(Duration::ZERO) {
+            Heard::End => peer.stop(),
+            Heard::Hangup | Heard::Nothing => {}
         }
     }
     let done = packets.finish();
@@ -143,13 +145,14 @@ impl Running {
                 (None, Some(_)) => Duration::from_millis(50),
             };
             pause = (pause + pause / 16).min(longest);
-            if signals.wait(pause) {
-                if stop.running() {
+            match signals.wait(pause) {
+                Heard::Nothing => {}
+                Heard::Hangup => self.read_again(&mut options),
+                Heard::End if stop.running() => {
                     log::info!("draining; a second signal ends at once");
                     stop.drain();
-                } else {
-                    stop.end();
                 }
+                Heard::End => stop.end(),
             }
             if stop.state() != told {
                 told = stop.state();
@@ -163,6 +166,17 @@ impl Running {
                     options.ready = None;
                 }
             }
+        }
+    }
+
+    /// Opens logs anew, and reads the settings again. An error changes nothing.
+    fn read_again(&self, options: &mut ServeOptions) {
+        crate::access_log::hangup();
+        let Some(reload) = &mut options.reload else { return };
+        let services = self.services.iter().map(|s| (s.cores.group.clone(), Some(s.settings.clone())));
+        let packets = self.packets.iter().map(|p| (p.cores.group.clone(), None));
+        if let Err(e) = reload::reload(reload, &services.chain(packets).collect::<Vec<_>>(), || self.wake()) {
+            (reload.tell)(&format!("{e}\nthe settings stay as they were"));
         }
     }
 
@@ -276,6 +290,15 @@ pub(crate) struct OsSignals {
     last: std::cell::Cell<Option<Instant>>,
 }
 
+/// A signal of the system.
+pub(crate) enum Heard {
+    Nothing,
+    /// SIGTERM or SIGINT.
+    End,
+    /// SIGHUP.
+    Hangup,
+}
+
 /// Signals this close are one: `timeout` and some supervisors signal the process, and then its
 /// group too.
 const SAME_SIGNAL: Duration = Duration::from_millis(200);
@@ -295,20 +318,19 @@ impl OsSignals {
         }
     }
 
-    /// Waits; true if a signal to end came that is not the one before over again. SIGHUP has logs
-    /// opened anew.
-    pub(crate) fn wait(&self, d: Duration) -> bool {
+    /// Waits for a signal that is not the one before over again.
+    pub(crate) fn wait(&self, d: Duration) -> Heard {
         let t = libc::timespec { tv_sec: d.as_secs() as libc::time_t, tv_nsec: d.subsec_nanos() as libc::c_long };
         // SAFETY: the set and the time live here.
         match unsafe { libc::sigtimedwait(&self.set, std::ptr::null_mut(), &t) } {
-            libc::SIGHUP => {
-                crate::access_log::hangup();
-                return false;
-            }
-            ..=0 => return false,
+            libc::SIGHUP => return Heard::Hangup,
+            ..=0 => return Heard::Nothing,
             _ => {}
         }
         let now = Instant::now();
-        self.last.replace(Some(now)).is_none_or(|last| now - last >= SAME_SIGNAL)
+        match self.last.replace(Some(now)) {
+            Some(last) if now - last < SAME_SIGNAL => Heard::Nothing,
+            _ => Heard::End,
+        }
     }
 }

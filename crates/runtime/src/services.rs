@@ -15,6 +15,7 @@ use crate::error::Error;
 use crate::merge;
 use crate::packet::{Loads, Service};
 use crate::params;
+use crate::reload::NewSettings;
 use crate::server::options::{pin, AppSpec, Cores, ServeOptions, Stop, Summary};
 use crate::signal::{Closes, Mailbox, Post};
 use crate::stats::{CoreStats, FaultTable};
@@ -33,6 +34,8 @@ pub(crate) fn prepare(specs: Vec<AppSpec>) -> Result<Vec<Arc<App>>, Error> {
 pub(crate) struct RunningServices {
     /// The threads answer whether all was finished in order.
     pub cores: Cores<bool>,
+    /// Where the cores look for settings that were read again.
+    pub settings: Arc<NewSettings>,
     /// How many threads there were.
     all: usize,
     /// Of the access log: ends behind the cores.
@@ -65,6 +68,7 @@ pub(crate) fn start(
     let (tx, rx) = mpsc::channel();
     let moves = Arc::new(Moves::new(count));
     let inboxes = Arc::new(Inboxes::new(count));
+    let settings = Arc::new(NewSettings::default());
     let boxes: Vec<Arc<Mailbox>> = (0..count).map(|_| Arc::default()).collect();
     let group = Arc::new(Group {
         engine: String::new(),
@@ -90,6 +94,8 @@ pub(crate) fn start(
             moves: moves.clone(),
             inboxes: inboxes.clone(),
             log: log.clone(),
+            log_faults: options.log_faults,
+            settings: settings.clone(),
         };
         let run = move || run_core(spec, &apps, stats, &tx);
         cores.threads.push(named(format!("core-{index}"), run)?);
@@ -108,7 +114,7 @@ pub(crate) fn start(
         cores.wakers.push(node.waker());
         cores.threads.push(named("merge".into(), move || node.run())?);
     }
-    Ok(RunningServices { all: cores.threads.len(), cores, _writer: writer })
+    Ok(RunningServices { all: cores.threads.len(), cores, settings, _writer: writer })
 }
 
 fn named(name: String, run: impl FnOnce() -> bool + Send + 'static) -> Result<std::thread::JoinHandle<bool>, Error> {
@@ -213,6 +219,8 @@ struct Thread {
     moves: Arc<Moves>,
     inboxes: Arc<Inboxes>,
     log: Option<Arc<AccessLog>>,
+    log_faults: bool,
+    settings: Arc<NewSettings>,
 }
 
 /// A core's thread. Returns whether all its clients ended in order.
@@ -253,6 +261,7 @@ fn run_until_told(spec: &Thread, core: &mut Core) -> bool {
             return false;
         }
         spec.mailbox.serve(|app, handler, args| core.signal(app, handler, args));
+        core.take_settings(&spec.settings);
         if spec.stop.running() {
             continue;
         }
@@ -294,6 +303,7 @@ fn start_core(spec: &Thread, apps: &[Arc<App>], stats: Arc<Vec<CoreStats>>) -> R
     if let Some(log) = &spec.log {
         core.log_access(Lines::of(log.clone(), spec.index));
     }
+    core.log_faults(spec.log_faults);
     if let Some(packets) = &spec.packets {
         core.beside(&packets.apps, &packets.stats);
     }

@@ -34,6 +34,7 @@ impl Sim {
         let (engine, net) = Memory::new();
         let stats = Arc::new(vec![CoreStats::for_apps(&apps)]);
         let mut core = Core::new(Box::new(engine), &apps, stats, 0, true);
+        core.apps.iter_mut().for_each(|a| a.logged = Some(Default::default()));
         core.listen()?;
         core.start();
         Ok(Sim { core, net, apps })
@@ -105,6 +106,11 @@ impl Sim {
             let i = a.desc.ports.iter().position(|p| p.name == port)?;
             a.settings.ports[i].addrs.get(instance).copied()
         })
+    }
+
+    /// The next line that a program has logged.
+    pub fn logged(&mut self) -> Option<Vec<u8>> {
+        self.core.apps.iter_mut().find_map(|a| a.logged.as_mut()?.pop_front())
     }
 
     /// Runs batches until nothing happens any more (time stands still).

@@ -303,14 +303,21 @@ fn desc(exclusive: bool) -> Desc {
         pauses: None,
         alone: false,
         run_to: None,
+        run_as: 0,
         begins: Begins::Any,
         frames: FrameUse::Edits,
         sends: true,
         half: Half::Both,
         segment: None,
     };
-    let param =
-        |name: &str, ty, default| ParamDesc { name: name.into(), ty, form: Form::Plain, default, doc: String::new() };
+    let param = |name: &str, ty, default| ParamDesc {
+        name: name.into(),
+        ty,
+        form: Form::Plain,
+        default,
+        doc: String::new(),
+        live: false,
+    };
     Desc {
         app: "line".into(),
         params: vec![

@@ -333,6 +333,8 @@ pub struct Port {
     pub args: Vec<Expr>,
     /// `as memcached.binary or memcached.text`
     pub protocols: Vec<Path>,
+    /// `then websocket or tunnel`
+    pub becomes: Vec<Path>,
     /// `[8]`
     pub count: Option<Expr>,
     /// `{ idle 60s, max_connections 1000 }`

@@ -1,5 +1,6 @@
 //! The options of `wireloom run` and of executables made by `wireloom build`, as clap reads them.
 
+use super::config::{Config, Setting};
 use clap::{Args, Parser, ValueEnum};
 use std::path::PathBuf;
 
@@ -18,6 +19,12 @@ pub struct Serve {
     /// of several apps (`app.port=80`).
     #[arg(long = "set", value_name = "NAME=VALUE")]
     pub set: Vec<String>,
+    /// A TOML file with options, by their long names, and parameters, in a table `[set]`. The
+    /// command line goes before. SIGHUP has it read again.
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    #[arg(skip)]
+    pub read: Option<Config>,
     /// CPUs to run on, one thread each, pinned: `0`, `0-3`, `0,2`, `all`. Without it: one thread,
     /// not pinned.
     #[arg(long, value_name = "LIST")]
@@ -35,6 +42,10 @@ pub struct Serve {
     /// Write a line for each request here; `-`: standard output. SIGHUP has the file opened anew.
     #[arg(long, value_name = "FILE")]
     pub access_log: Option<PathBuf>,
+    /// Log every fault with its place, client and backend, at most one of a kind a second. Without
+    /// it: those that are answered and are not the client's.
+    #[arg(long)]
+    pub log_faults: bool,
     /// The socket for `wireloom table`, `counter` and `signal`: a path, or `off`. By default they
     /// find it by themselves.
     #[arg(long, value_name = "PATH")]
@@ -75,6 +86,28 @@ pub struct Serve {
     /// How long a drain may take, in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     pub drain: u64,
+}
+
+impl Serve {
+    /// Parameters and options of ports: of the command line, and of the file.
+    pub fn sets(&self) -> Sets<'_> {
+        Sets { line: &self.set, file: self.read.as_ref().map_or(&[], |c| &c.settings) }
+    }
+}
+
+/// Parameters and options of ports.
+#[derive(Clone, Copy)]
+pub struct Sets<'a> {
+    /// `NAME=VALUE` of the command line.
+    pub line: &'a [String],
+    /// Those of the file, which the command line goes before.
+    pub file: &'a [Setting],
+}
+
+impl<'a> From<&'a [String]> for Sets<'a> {
+    fn from(line: &'a [String]) -> Sets<'a> {
+        Sets { line, file: &[] }
+    }
 }
 
 /// Receive packet steering in software.

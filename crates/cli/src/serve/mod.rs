@@ -2,9 +2,11 @@
 //! `wireloom build` does only this. Both executables of this package share it.
 
 pub mod args;
+pub mod config;
 pub mod payload;
 
-use self::args::{Built, Engine, Serve};
+use self::args::{Built, Engine, Serve, Sets};
+use self::config::Config;
 use self::payload::Payload;
 use clap::{CommandFactory, FromArgMatches};
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -14,6 +16,7 @@ use wireloom_ir::suggestions;
 use wireloom_runtime::control::Where;
 use wireloom_runtime::engine::EngineKind;
 use wireloom_runtime::packet::nic::{Link, Role};
+use wireloom_runtime::reload::Reload;
 use wireloom_runtime::server::Ready;
 use wireloom_runtime::{packet, params, serve, value_syntax, AppSpec, Program, ServeOptions};
 
@@ -57,9 +60,22 @@ pub fn built(payload: Payload) -> Outcome {
         .name(desc.app.clone())
         .about(format!("{}, built by wireloom", desc.app))
         .after_help(parameters(&desc));
-    let args = Built::from_arg_matches(&command.get_matches()).map_err(|e| Failure::Said(e.to_string()))?;
+    let args = built_args(command)?;
     let program = Program::load(&payload.library)?;
     serve_all(vec![(program, desc)], &args.serve, begin, false, (Vec::new(), || {}))
+}
+
+fn built_args(command: clap::Command) -> Result<Built, Failure> {
+    let parsed = |m: &clap::ArgMatches| Built::from_arg_matches(m).map_err(|e| Failure::Said(e.to_string()));
+    let mut line: Vec<_> = std::env::args_os().collect();
+    let given = command.clone().get_matches_from(&line);
+    let args = parsed(&given)?;
+    let Some(path) = &args.serve.config else { return Ok(args) };
+    let config = Config::read(path, Built::command)?;
+    line.splice(1..1, config.arguments(&given));
+    let mut args = parsed(&command.get_matches_from(line))?;
+    args.serve.read = Some(config);
+    Ok(args)
 }
 
 /// The app's parameters, for help texts.
@@ -94,7 +110,8 @@ pub fn serve_all(
     interpreted: bool,
     (hooked, started): (Vec<packet::Hooked>, impl FnOnce() + Send + 'static),
 ) -> Outcome {
-    let sets = sets(&programs.iter().map(|p| &p.1).collect::<Vec<_>>(), &args.set)?;
+    let sets = sets(&programs.iter().map(|p| &p.1).collect::<Vec<_>>(), args.sets())?;
+    let descs: Vec<Desc> = programs.iter().map(|p| p.1.clone()).collect();
     let specs: Vec<AppSpec> =
         programs.into_iter().zip(sets).map(|((program, desc), sets)| AppSpec { program, desc, sets }).collect();
     // An app with segments on a NIC is the only one of its process.
@@ -109,6 +126,8 @@ pub fn serve_all(
         admin: args.admin.as_deref().map(address).transpose()?,
         admin_names: args.admin_host.clone(),
         access_log: args.access_log.clone(),
+        log_faults: args.log_faults,
+        reload: args.read.clone().map(|config| reload(config, args.set.clone(), descs)),
         control: match &args.control {
             None => Where::Default,
             Some(path) if path.as_os_str() == "off" => Where::Off,
@@ -162,8 +181,31 @@ pub fn serve_all(
     Ok(())
 }
 
+/// Reads the configuration again. Options of the process change with its next start.
+fn reload(mut config: Config, line: Vec<String>, descs: Vec<Desc>) -> Reload {
+    let read = move || {
+        let again = config.again()?;
+        let descs: Vec<&Desc> = descs.iter().collect();
+        let sets = sets(&descs, Sets { line: &line, file: &again.settings })?;
+        let kept = config.changed_options(&again);
+        let lines = kept.iter().map(|name| format!("--{name} keeps its value until the next start")).collect();
+        config.settings = again.settings;
+        Ok((descs.iter().map(|d| d.app.clone()).zip(sets).collect(), lines))
+    };
+    let mut read = read;
+    Reload {
+        read: Box::new(move || {
+            read().map_err(|e: Failure| match e {
+                Failure::Said(text) => text,
+                Failure::Silent => String::new(),
+            })
+        }),
+        tell: Box::new(|line| eprintln!("wireloom: {line}")),
+    }
+}
+
 /// The settings of each app.
-pub fn sets(descs: &[&Desc], set: &[String]) -> Result<Vec<Vec<(String, String)>>, Failure> {
+pub fn sets(descs: &[&Desc], given: Sets) -> Result<Vec<Vec<(String, String)>>, Failure> {
     let names: Vec<String> = descs.iter().map(|d| d.app.clone()).collect();
     if let Some(twice) = names.iter().enumerate().find(|(n, name)| names[..*n].contains(name)) {
         return Err(Failure::Said(format!(
@@ -172,10 +214,22 @@ pub fn sets(descs: &[&Desc], set: &[String]) -> Result<Vec<Vec<(String, String)>
         )));
     }
     let mut sets = vec![Vec::new(); names.len()];
-    for text in set {
+    for text in given.line {
         let (name, value) = params::pair(text)?;
         let (app, name) = addressee(&names, descs, &name)?;
         sets[app].push((name, value));
+    }
+    for s in given.file {
+        let told = |e: Failure| match e {
+            Failure::Said(text) => s.place.error(text),
+            Failure::Silent => Failure::Silent,
+        };
+        let (app, name) = addressee(&names, descs, &s.name).map_err(told)?;
+        params::check(descs[app], &name, &s.value).map_err(|e| told(e.into()))?;
+        // The command line goes before.
+        if !sets[app].iter().any(|(n, _)| *n == name) {
+            sets[app].push((name, s.value.clone()));
+        }
     }
     Ok(sets)
 }

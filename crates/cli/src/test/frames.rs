@@ -50,6 +50,7 @@ impl<'m> FramePlay<'m> {
     pub fn step(&mut self, step: &SimStep) -> Result<(), String> {
         match step {
             SimStep::Wait(ns) => self.sim.advance(Duration::from_nanos(*ns)),
+            SimStep::SeeLog(wanted) => super::see_log(self.sim.logged(), wanted.as_deref())?,
             SimStep::Run(h) => self.run(*h)?,
             SimStep::Give(h) => {
                 for (port, instance, bytes) in self.made_by(*h)? {

@@ -31,10 +31,12 @@ pub enum HandlerAct {
     },
     Tell {
         to: u32,
+        proto: u32,
         bytes: Vec<u8>,
     },
     Deliver {
         to: Vec<u64>,
+        proto: u32,
         bytes: Vec<u8>,
         place: u32,
     },
@@ -47,6 +49,15 @@ pub enum HandlerAct {
     },
     Shut {
         upstream: u32,
+    },
+    Become {
+        member: u32,
+        proto: u32,
+        rest: u32,
+    },
+    Hold {
+        member: u32,
+        on: u32,
     },
     Wait {
         table: u32,
@@ -480,12 +491,12 @@ unsafe extern "C" fn close(t: *mut wl_task) {
     unsafe { notes((*t).core).acts.push(HandlerAct::Close) }
 }
 
-unsafe extern "C" fn tell(t: *mut wl_task, to: u32, head: wl_bytes, tail: u32) -> u32 {
+unsafe extern "C" fn tell(t: *mut wl_task, to: u32, proto: u32, head: wl_bytes, tail: u32) -> u32 {
     // SAFETY: as for call.
     unsafe {
         let n = notes((*t).core);
         let bytes = joined(n, head, tail);
-        n.acts.push(HandlerAct::Tell { to, bytes });
+        n.acts.push(HandlerAct::Tell { to, proto, bytes });
         // Now and then it is lost.
         if n.acts.len() % 5 == 4 {
             WL_F_LOST
@@ -513,6 +524,25 @@ unsafe extern "C" fn shut(t: *mut wl_task, upstream: u32) {
     unsafe { notes((*t).core).acts.push(HandlerAct::Shut { upstream }) }
 }
 
+unsafe extern "C" fn become_protocol(t: *mut wl_task, member: u32, proto: u32, rest: u32) -> u32 {
+    // SAFETY: as for call.
+    unsafe {
+        let n = notes((*t).core);
+        n.acts.push(HandlerAct::Become { member, proto, rest });
+        // Now and then bytes have come ahead.
+        if n.acts.len() % 4 == 3 {
+            WL_F_EARLY
+        } else {
+            WL_F_NONE
+        }
+    }
+}
+
+unsafe extern "C" fn hold(t: *mut wl_task, member: u32, on: u32) {
+    // SAFETY: as for call.
+    unsafe { notes((*t).core).acts.push(HandlerAct::Hold { member, on }) }
+}
+
 unsafe extern "C" fn wait(t: *mut wl_task, table: u32, _: u64, timeout: u64, flags: u32) {
     // SAFETY: as for call.
     unsafe {
@@ -531,13 +561,21 @@ unsafe fn handles(p: *const u64, n: u32) -> Vec<u64> {
     (0..n as usize).map(|i| unsafe { *p.add(i) }).collect()
 }
 
-unsafe extern "C" fn deliver(t: *mut wl_task, p: *const u64, n: u32, head: wl_bytes, tail: u32, place: u32) {
+unsafe extern "C" fn deliver(
+    t: *mut wl_task,
+    p: *const u64,
+    n: u32,
+    head: wl_bytes,
+    tail: u32,
+    proto: u32,
+    place: u32,
+) {
     // SAFETY: as for call.
     unsafe {
         let to = handles(p, n);
         let notes = notes((*t).core);
         let bytes = joined(notes, head, tail);
-        notes.acts.push(HandlerAct::Deliver { to, bytes, place });
+        notes.acts.push(HandlerAct::Deliver { to, proto, bytes, place });
     }
 }
 

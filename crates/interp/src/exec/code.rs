@@ -68,11 +68,13 @@ pub enum Op {
     },
     Tell {
         to: Peer,
+        proto: u32,
         msg: Out,
         place: PlaceId,
     },
     Deliver {
         to: Expr,
+        proto: u32,
         msg: Out,
         place: PlaceId,
     },

@@ -209,6 +209,19 @@ pub fn effect(env: &Env, s: &StmtKind, locals: &mut [Value]) -> Res<()> {
                 unsafe { f(a.task, to.as_ptr(), to.len() as u32) }
             }
         }
+        StmtKind::Become { member, protocol, rest, place } => {
+            // SAFETY: as for reply.
+            let kind = unsafe { (*a.core().host).r#become }
+                .map_or(0, |f| unsafe { f(a.task, member.number(), protocol.0, u32::from(*rest)) });
+            lost(kind, *place)?
+        }
+        StmtKind::Hold(member) | StmtKind::Release(member) => {
+            let on = u32::from(matches!(s, StmtKind::Hold(_)));
+            // SAFETY: as for reply.
+            if let Some(f) = unsafe { (*a.core().host).hold } {
+                unsafe { f(a.task, member.number(), on) }
+            }
+        }
         StmtKind::CloseUpstream(upstream) => {
             // SAFETY: as for reply.
             if let Some(f) = unsafe { (*a.core().host).shut } {
@@ -281,21 +294,21 @@ pub fn outward(env: &Env, op: &Op, locals: &mut Vec<Value>) -> Res<()> {
             }
             Ok(())
         }
-        Op::Tell { to, msg, place } => {
+        Op::Tell { to, proto, msg, place } => {
             let ready = outgoing::build(env, a, msg, locals)?;
             let head = a.head(&ready)?;
             // SAFETY: as for reply.
             let tell = unsafe { (*a.core().host).tell };
-            let kind = tell.map_or(0, |f| unsafe { f(a.task, to.number(), head, ready.tail) });
+            let kind = tell.map_or(0, |f| unsafe { f(a.task, to.number(), *proto, head, ready.tail) });
             lost(kind, *place)
         }
-        Op::Deliver { to, msg, place } => {
+        Op::Deliver { to, proto, msg, place } => {
             let to = handles(&Env { locals, ..*env }, to)?;
             let ready = outgoing::build(env, a, msg, locals)?;
             let head = a.head(&ready)?;
             // SAFETY: as for reply.
             if let Some(f) = unsafe { (*a.core().host).deliver } {
-                unsafe { f(a.task, to.as_ptr(), to.len() as u32, head, ready.tail, place.0) };
+                unsafe { f(a.task, to.as_ptr(), to.len() as u32, head, ready.tail, *proto, place.0) };
             }
             Ok(())
         }

@@ -33,6 +33,11 @@ impl Flattener<'_> {
         self.code.ops.len() - 1
     }
 
+    /// The number of the protocol of a message to a member of a conversation.
+    fn spoken(&self, to: Peer, protocol: Option<ProtocolId>) -> u32 {
+        self.m.spoken(to, protocol).map_or(0, |p| p.0)
+    }
+
     fn here(&self) -> usize {
         self.code.ops.len()
     }
@@ -101,13 +106,13 @@ impl Flattener<'_> {
                 let msg = self.out(msg);
                 self.emit(Op::Send { port: *port, index: index.clone(), msg });
             }
-            StmtKind::Tell { to, msg, place } => {
-                let msg = self.out(msg);
-                self.emit(Op::Tell { to: *to, msg, place: *place });
+            StmtKind::Tell { to, protocol, msg, place } => {
+                let (msg, proto) = (self.out(msg), self.spoken(*to, *protocol));
+                self.emit(Op::Tell { to: *to, proto, msg, place: *place });
             }
-            StmtKind::Deliver { to, msg, place } => {
-                let msg = self.out(msg);
-                self.emit(Op::Deliver { to: to.clone(), msg, place: *place });
+            StmtKind::Deliver { to, protocol, msg, place } => {
+                let (msg, proto) = (self.out(msg), self.spoken(Peer::Client, *protocol));
+                self.emit(Op::Deliver { to: to.clone(), proto, msg, place: *place });
             }
             StmtKind::Render { msg, dst } => {
                 let msg = self.out(msg);

@@ -378,7 +378,7 @@ unsafe extern "C" fn reply(task: *mut wl_task, head: wl_bytes, _: u32, _: u32) {
 
 unsafe extern "C" fn close(_: *mut wl_task) {}
 
-unsafe extern "C" fn tell(_: *mut wl_task, _: u32, _: wl_bytes, _: u32) -> u32 {
+unsafe extern "C" fn tell(_: *mut wl_task, _: u32, _: u32, _: wl_bytes, _: u32) -> u32 {
     WL_F_LOST
 }
 
@@ -388,7 +388,13 @@ unsafe extern "C" fn open(_: *mut wl_task, _: u32, _: u32) -> u32 {
 
 unsafe extern "C" fn shut(_: *mut wl_task, _: u32) {}
 
-unsafe extern "C" fn deliver(_: *mut wl_task, _: *const u64, _: u32, _: wl_bytes, _: u32, _: u32) {}
+unsafe extern "C" fn become_protocol(_: *mut wl_task, _: u32, _: u32, _: u32) -> u32 {
+    WL_F_LOST
+}
+
+unsafe extern "C" fn hold(_: *mut wl_task, _: u32, _: u32) {}
+
+unsafe extern "C" fn deliver(_: *mut wl_task, _: *const u64, _: u32, _: wl_bytes, _: u32, _: u32, _: u32) {}
 
 unsafe extern "C" fn dismiss(_: *mut wl_task, _: *const u64, _: u32) {}
 unsafe extern "C" fn wait(_: *mut wl_task, _: u32, _: u64, _: u64, _: u32) {}

@@ -446,6 +446,11 @@ fn alternatives(m: &Module, port: &Port, out: &mut Vec<Finding>) {
     if !matches!(port.kind, desc::PortKind::Listen(_)) {
         return;
     }
+    // A conversation's connection begins with the first, and becomes the others.
+    let begins = port.protocols.first().and_then(|p| m.protocols.get(p.index()));
+    if begins.is_some_and(|p| p.sharing == desc::Sharing::Session) {
+        return;
+    }
     let mut taken = ByteSet::EMPTY;
     for id in &port.protocols {
         let Some(p) = m.protocols.get(id.index()) else { continue };

@@ -3,7 +3,7 @@
 
 use super::{Edge, EdgeKind, End, Line, Look, Node, Parts, Side};
 use crate::*;
-use desc::{PortKind, Value};
+use desc::{PortKind, Sharing, Value};
 
 /// The things that boxes stand for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,7 +88,7 @@ impl Maker<'_> {
     fn is_read(&self, port: usize) -> bool {
         let of = |on: &On| match on {
             On::Message { port, .. } | On::Frame { port, .. } => Some(port.index()),
-            On::Upstream(c) => self.m.upstreams.get(c.index()).map(|c| c.port.index()),
+            On::Upstream { upstream: c, .. } => self.m.upstreams.get(c.index()).map(|c| c.port.index()),
             On::Opened(_)
             | On::Greeting(_)
             | On::Probe(_)
@@ -154,10 +154,11 @@ impl Maker<'_> {
             Value::Const(v) => format!(" {}", explain::constant(v)),
         };
         let udp = if p.udp { " udp" } else { "" };
+        let session =
+            p.protocols.iter().filter_map(|q| m.protocols.get(q.index())).any(|q| q.sharing == Sharing::Session);
+        let word_of = |n| ["as", if session { "then" } else { "or" }].get(n).copied().unwrap_or("or");
         let mut lines = vec![line(format!("{word}{udp}{at}"))];
-        lines.extend(
-            protocols.iter().enumerate().map(|(n, q)| line(format!("{} {q}", if n == 0 { "as" } else { "or" }))),
-        );
+        lines.extend(protocols.iter().enumerate().map(|(n, q)| line(format!("{} {q}", word_of(n)))));
         let (what, text) = match (&p.kind, read) {
             (PortKind::Frames { .. }, true) => ("received", "received"),
             (PortKind::Frames { .. }, false) => ("sent", "sent"),
@@ -239,7 +240,7 @@ impl Maker<'_> {
             | On::Greeting(_)
             | On::Probe(_)
             | On::Closed(_)
-            | On::Upstream(_)
+            | On::Upstream { .. }
             | On::UpstreamOpened(_)
             | On::UpstreamClosed(_) => Look::Handler,
         };
@@ -256,7 +257,7 @@ impl Maker<'_> {
                 walk::stmts(&h.body.block, &mut |s| replies |= matches!(s.kind, StmtKind::Reply { .. }));
                 self.edge(from, this, if replies { EdgeKind::Exchange } else { EdgeKind::Message })
             }
-            On::Upstream(c) | On::UpstreamOpened(c) | On::UpstreamClosed(c) => {
+            On::Upstream { upstream: c, .. } | On::UpstreamOpened(c) | On::UpstreamClosed(c) => {
                 let from = self.source(m.upstreams[c.index()].port);
                 self.edge(from, this, EdgeKind::Message)
             }

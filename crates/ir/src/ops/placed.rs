@@ -97,6 +97,9 @@ fn row(s: &StmtKind) -> Row {
         | Dismiss(_)
         | OpenUpstream { .. }
         | CloseUpstream(_)
+        | Become { .. }
+        | Hold(_)
+        | Release(_)
         | Emit(_)
         | Wait { .. }
         | Parse { .. }

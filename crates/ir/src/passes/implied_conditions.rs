@@ -96,6 +96,9 @@ impl KnownConditions<'_> {
             | StmtKind::Dismiss(_)
             | StmtKind::OpenUpstream { .. }
             | StmtKind::CloseUpstream(_)
+            | StmtKind::Become { .. }
+            | StmtKind::Hold(_)
+            | StmtKind::Release(_)
             | StmtKind::Log(_)
             | StmtKind::Emit(_)
             | StmtKind::Wait { .. }
@@ -441,6 +444,9 @@ fn changed(s: &StmtKind, f: &mut dyn FnMut(LocalId)) {
         | StmtKind::Close
         | StmtKind::OpenUpstream { .. }
         | StmtKind::CloseUpstream(_)
+        | StmtKind::Become { .. }
+        | StmtKind::Hold(_)
+        | StmtKind::Release(_)
         | StmtKind::Dismiss(_)
         | StmtKind::Log(_)
         | StmtKind::Emit(_)

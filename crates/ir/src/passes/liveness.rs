@@ -28,7 +28,7 @@ fn handler(m: &Module, on: On, body: &mut Body) {
     for l in &mut body.locals {
         l.in_frame = false
     }
-    let request = matches!(on, On::Message { .. } | On::Upstream(_));
+    let request = matches!(on, On::Message { .. } | On::Upstream { .. });
     let n = body.locals.len();
     let mut pass = Backward {
         n,

@@ -30,14 +30,15 @@ pub fn illegal(m: &Module, h: &Handler) -> Option<&'static str> {
 }
 
 fn plan(h: &Handler, bool_ty: TyId) -> Option<MessageRun> {
-    if !matches!(h.on, On::Message { .. } | On::Upstream(_)) {
+    if !matches!(h.on, On::Message { .. } | On::Upstream { .. }) {
         return None;
     }
     let mut search = QuietWays { bool_ty, left: MOST_STATEMENTS };
     let way = search.follow(Following { here: &h.body.block, then: None }, QuietPath::default())?;
     let small = |e: &Expr| operands(e) <= MOST_OPERANDS;
     let fits = way.when.iter().all(small) && way.counts.iter().all(|c| c.when.iter().all(small) && small(&c.by));
-    fits.then_some(MessageRun { to: way.to?, when: way.when, counts: way.counts })
+    let (to, protocol) = way.to?;
+    fits.then_some(MessageRun { to, protocol, when: way.when, counts: way.counts })
 }
 
 fn operands(e: &Expr) -> usize {
@@ -56,7 +57,7 @@ struct Following<'b> {
 /// A way through the handler, as far as it has been followed.
 #[derive(Clone, Default)]
 struct QuietPath {
-    to: Option<Peer>,
+    to: Option<(Peer, Option<ProtocolId>)>,
     when: Option<Expr>,
     counts: Vec<RunCount>,
     /// Values of locals on this way.
@@ -95,10 +96,10 @@ impl QuietWays {
                 let cond = way.value(cond)?;
                 way.when = self.both(way.when.take(), Some(cond))
             }
-            StmtKind::Tell { to, msg: Outgoing::Pass { msg: LocalId(0), edits }, .. }
+            StmtKind::Tell { to, protocol, msg: Outgoing::Pass { msg: LocalId(0), edits }, .. }
                 if edits.is_empty() && way.to.is_none() =>
             {
-                way.to = Some(*to)
+                way.to = Some((*to, *protocol))
             }
             StmtKind::If { cond, then, other } => return self.branches(cond, (then, other), rest, way),
             _ => return None,

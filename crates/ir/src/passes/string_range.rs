@@ -44,7 +44,7 @@ pub fn run(m: &mut Module) {
             | On::Greeting(_)
             | On::Probe(_)
             | On::Closed(_)
-            | On::Upstream(_)
+            | On::Upstream { .. }
             | On::UpstreamOpened(_)
             | On::UpstreamClosed(_)
             | On::Fault

@@ -57,7 +57,7 @@ fn bodies(m: &Module) -> Vec<(Body, usize)> {
             | On::Greeting(_)
             | On::Probe(_)
             | On::Closed(_)
-            | On::Upstream(_)
+            | On::Upstream { .. }
             | On::UpstreamOpened(_)
             | On::UpstreamClosed(_) => 1,
             On::Fault => 2,

@@ -8,6 +8,9 @@ use crate::*;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MessageRun {
     pub to: Peer,
+    /// As in [`StmtKind::Tell`].
+    #[serde(default)]
+    pub protocol: Option<ProtocolId>,
     /// Over the message, which is local 0; none: all messages.
     pub when: Option<Expr>,
     pub counts: Vec<RunCount>,

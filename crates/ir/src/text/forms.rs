@@ -131,6 +131,8 @@ parts! {
     Root: |v, p, s| p.root(*v, s.locals), |r| r.root();
     TableId: |v, p, _s| p.table(*v), |r| r.table();
     PortId: |v, p, _s| p.port_ref(*v), |r| r.index().map(PortId);
+    ProtocolId: |v, p, _s| p.protocol_ref(*v), |r| r.index().map(ProtocolId);
+    Peer: |v, p, _s| p.peer(*v), |r| r.peer();
     UnitId: |v, p, _s| p.unit_ref(*v), |r| r.index().map(UnitId);
     WireId: |v, p, _s| p.wire_ref(*v), |r| r.index().map(WireId);
     ParamId: |v, p, _s| reference(p.m.params.get(v.index()).map(|x| x.name.as_str()), v.0), |r| r.index().map(ParamId);
@@ -284,6 +286,9 @@ forms! {
         [" " table " [" key "] mask " mask " priority " priority [" -> " dst]];
     "open" OpenUpstream { upstream, index, place } = [" " upstream " [" index "] at " place];
     "shut" CloseUpstream(upstream) = [" " upstream];
+    "become" Become { member, protocol, rest, place } = [" " member " as " protocol [" rest" rest] " at " place];
+    "hold" Hold(member) = [" " member];
+    "release" Release(member) = [" " member];
     "dismiss" Dismiss(to) = [" " to];
     "table_push" TablePush { table, value, dst } = [" " table " = " value " -> " dst];
     "table_pop" TablePop { table, dst } = [" " table " -> " dst];

@@ -269,6 +269,15 @@ impl Parser {
         Ok(index)
     }
 
+    /// ` as P`
+    pub fn in_protocol(&mut self) -> Res<Option<ProtocolId>> {
+        if self.eat_word("as") {
+            self.index().map(|p| Some(ProtocolId(p)))
+        } else {
+            Ok(None)
+        }
+    }
+
     pub fn peer(&mut self) -> Res<Peer> {
         match self.any_word()?.as_str() {
             "client" => Ok(Peer::Client),
@@ -299,7 +308,7 @@ impl Parser {
             "greeting" => On::Greeting(PortId(self.index()?)),
             "probe" => On::Probe(PortId(self.index()?)),
             "closed" => On::Closed(PortId(self.index()?)),
-            "upstream" => On::Upstream(UpstreamId(self.index()?)),
+            "upstream" => On::Upstream { upstream: UpstreamId(self.index()?), protocol: self.in_protocol()? },
             "upstream_opened" => On::UpstreamOpened(UpstreamId(self.index()?)),
             "upstream_closed" => On::UpstreamClosed(UpstreamId(self.index()?)),
             "fault" => On::Fault,

@@ -131,15 +131,14 @@ impl Parser {
                 Ok(Stmt { kind: StmtKind::Send { port, index, msg }, span })
             }
             "tell" => {
-                let to = self.peer()?;
-                let place = self.place()?;
+                let (to, protocol, place) = (self.peer()?, self.in_protocol()?, self.place()?);
                 let (msg, span) = self.message()?;
-                Ok(Stmt { kind: StmtKind::Tell { to, msg, place }, span })
+                Ok(Stmt { kind: StmtKind::Tell { to, protocol, msg, place }, span })
             }
             "deliver" => {
-                let (to, place) = (self.key()?, self.place()?);
+                let (to, protocol, place) = (self.key()?, self.in_protocol()?, self.place()?);
                 let (msg, span) = self.message()?;
-                Ok(Stmt { kind: StmtKind::Deliver { to, msg, place }, span })
+                Ok(Stmt { kind: StmtKind::Deliver { to, protocol, msg, place }, span })
             }
             "send_frame" => {
                 let (port, index, place) = (PortId(self.index()?), self.key()?, self.place()?);

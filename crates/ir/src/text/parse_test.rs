@@ -49,6 +49,8 @@ impl Parser {
             "wait" => return Ok(SimStep::Wait(self.num()?)),
             "run" => return Ok(SimStep::Run(HandlerId(self.index()?))),
             "give" => return Ok(SimStep::Give(HandlerId(self.index()?))),
+            "see_log" => return Ok(SimStep::SeeLog(Some(self.bytes()?))),
+            "see_no_log" => return Ok(SimStep::SeeLog(None)),
             "see_same" => return Ok(SimStep::SeeSame(HandlerId(self.index()?))),
             _ => {}
         }

@@ -22,7 +22,7 @@ impl Printer<'_> {
             Pause::No(why) => self.line(&format!("runs_on {};", string(why))),
         }
         if let Some(r) = &plan.run {
-            let head = format!("run {}", self.peer(r.to));
+            let head = format!("run {}{}", self.peer(r.to), self.in_protocol(r.protocol));
             self.braces(&head, "", &mut |p| p.message_run(r, locals))
         }
         if let Some(b) = &plan.batch {
@@ -186,7 +186,8 @@ impl Parser {
     }
 
     fn message_run(&mut self) -> Res<MessageRun> {
-        let mut r = MessageRun { to: self.peer()?, when: None, counts: Vec::new() };
+        let (to, protocol) = (self.peer()?, self.in_protocol()?);
+        let mut r = MessageRun { to, protocol, when: None, counts: Vec::new() };
         self.braces(|p| {
             match p.any_word()?.as_str() {
                 "when" => r.when = Some(p.expr()?),

@@ -418,17 +418,17 @@ impl Printer<'_> {
 
     fn on(&self, on: &On) -> String {
         match on {
-            On::Message { port, protocol } => format!(
-                "message {} {}",
-                self.port_ref(*port),
-                reference(self.m.protocols.get(protocol.index()).map(|p| p.name.as_str()), protocol.0)
-            ),
+            On::Message { port, protocol } => {
+                format!("message {} {}", self.port_ref(*port), self.protocol_ref(*protocol))
+            }
             On::Frame { port, unit } => format!("frame {} {}", self.port_ref(*port), self.unit_ref(*unit)),
             On::Opened(p) => format!("opened {}", self.port_ref(*p)),
             On::Greeting(p) => format!("greeting {}", self.port_ref(*p)),
             On::Probe(p) => format!("probe {}", self.port_ref(*p)),
             On::Closed(p) => format!("closed {}", self.port_ref(*p)),
-            On::Upstream(c) => format!("upstream {}", self.upstream_ref(*c)),
+            On::Upstream { upstream, protocol } => {
+                format!("upstream {}{}", self.upstream_ref(*upstream), self.in_protocol(*protocol))
+            }
             On::UpstreamOpened(c) => format!("upstream_opened {}", self.upstream_ref(*c)),
             On::UpstreamClosed(c) => format!("upstream_closed {}", self.upstream_ref(*c)),
             On::Fault => "fault".into(),
@@ -443,6 +443,15 @@ impl Printer<'_> {
 
     fn upstream_ref(&self, c: UpstreamId) -> String {
         reference(self.m.upstreams.get(c.index()).map(|c| c.name.as_str()), c.0)
+    }
+
+    pub fn protocol_ref(&self, p: ProtocolId) -> String {
+        reference(self.m.protocols.get(p.index()).map(|p| p.name.as_str()), p.0)
+    }
+
+    /// A protocol of a member, where its port speaks several.
+    pub fn in_protocol(&self, p: Option<ProtocolId>) -> String {
+        p.map_or(String::new(), |p| format!(" as {}", self.protocol_ref(p)))
     }
 
     pub fn peer(&self, peer: Peer) -> String {
@@ -630,6 +639,8 @@ impl Printer<'_> {
             SimStep::See(p, b) => format!("see {} {}", at(p), bytes(b)),
             SimStep::SeeClosed(p) => format!("see_closed {}", at(p)),
             SimStep::SeeNothing(p) => format!("see_nothing {}", at(p)),
+            SimStep::SeeLog(Some(b)) => format!("see_log {}", bytes(b)),
+            SimStep::SeeLog(None) => "see_no_log".into(),
             SimStep::Close(p) => format!("close {}", at(p)),
             SimStep::Reset(p) => format!("reset {}", at(p)),
             SimStep::Refuse(p) => format!("refuse {}", at(p)),

@@ -116,12 +116,13 @@ impl Printer<'_> {
                 let head = format!("send {} [{}]", self.port_ref(*port), self.expr_of(index, locals));
                 self.message(&head, msg, &end, locals);
             }
-            StmtKind::Tell { to, msg, place } => {
-                let head = format!("tell {} at {}", self.peer(*to), place.0);
+            StmtKind::Tell { to, protocol, msg, place } => {
+                let head = format!("tell {}{} at {}", self.peer(*to), self.in_protocol(*protocol), place.0);
                 self.message(&head, msg, &end, locals);
             }
-            StmtKind::Deliver { to, msg, place } => {
-                let head = format!("deliver [{}] at {}", self.expr_of(to, locals), place.0);
+            StmtKind::Deliver { to, protocol, msg, place } => {
+                let (to, protocol) = (self.expr_of(to, locals), self.in_protocol(*protocol));
+                let head = format!("deliver [{to}]{protocol} at {}", place.0);
                 self.message(&head, msg, &end, locals);
             }
             StmtKind::Render { msg, dst } => {

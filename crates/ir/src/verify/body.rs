@@ -551,17 +551,17 @@ impl<'a> Flow<'a, '_, '_> {
             StmtKind::Outcome(e) => {
                 self.c.need(*self.c.ty(e.ty) == Ty::UInt(32), path, "the class of an answer is no u32")
             }
-            StmtKind::Tell { to, msg, place } => {
+            StmtKind::Tell { to, protocol, msg, place } => {
                 self.c.need(self.code.conn, path, "there is no conversation here");
-                match self.c.m.told(*to) {
+                match self.c.m.told(*to, *protocol) {
                     Some(unit) => self.message(here, msg, unit, state),
                     None => self.error(path, "there is no such member of a conversation"),
                 }
                 self.c.fault(path, FaultKind::LOST, *place);
             }
-            StmtKind::Deliver { to, msg, place } => {
+            StmtKind::Deliver { to, protocol, msg, place } => {
                 self.c.need(self.c.is_handles(to.ty), path, "a message is delivered to a value that is no handle");
-                match self.c.m.told(Peer::Client) {
+                match self.c.m.told(Peer::Client, *protocol) {
                     Some(unit) => self.message(here, msg, unit, state),
                     None => self.error(path, "no port has conversations"),
                 }
@@ -580,6 +580,15 @@ impl<'a> Flow<'a, '_, '_> {
             StmtKind::CloseUpstream(upstream) => {
                 let known = self.code.conn && upstream.index() < self.c.m.upstreams.len();
                 self.c.need(known, path, "there is no conversation here");
+            }
+            StmtKind::Become { member, protocol, place, .. } => {
+                let known = self.code.conn && self.c.m.spoken(*member, Some(*protocol)).is_some();
+                self.c.need(known, path, "a member becomes a protocol that its port does not speak");
+                self.c.fault(path, FaultKind::EARLY, *place);
+            }
+            StmtKind::Hold(member) | StmtKind::Release(member) => {
+                let known = self.code.conn && self.c.m.port_of(*member).is_some();
+                self.c.need(known, path, "there is no such member of a conversation");
             }
             StmtKind::Close => {
                 self.c.need(self.code.conn || self.code.kind == BodyKind::OnFault, path, "there is no connection here")
@@ -643,6 +652,9 @@ impl<'a> Flow<'a, '_, '_> {
                             | StmtKind::Close
                             | StmtKind::OpenUpstream { .. }
                             | StmtKind::CloseUpstream(_)
+                            | StmtKind::Become { .. }
+                            | StmtKind::Hold(_)
+                            | StmtKind::Release(_)
                             | StmtKind::Dismiss(_)
                             | StmtKind::Queue { .. }
                             | StmtKind::Frame { .. }
@@ -659,6 +671,9 @@ impl<'a> Flow<'a, '_, '_> {
                         | StmtKind::Deliver { .. }
                         | StmtKind::Dismiss(_)
                         | StmtKind::OpenUpstream { .. }
+                        | StmtKind::Become { .. }
+                        | StmtKind::Hold(_)
+                        | StmtKind::Release(_)
                 );
                 self.c.need(!suspends && !sends, path, "`on fault` may not do this")
             }

@@ -193,7 +193,9 @@ impl Checker<'_> {
 
     fn fault_kind(&mut self, path: &str, kind: FaultKind) {
         let user = kind.0.checked_sub(FaultKind::USER).is_some_and(|n| (n as usize) < self.m.faults.len());
-        self.need(user || (1..=FaultKind::EXPECT.0).contains(&kind.0), path, "a fault kind does not exist");
+        let known =
+            (1..=FaultKind::EXPECT.0).contains(&kind.0) || [FaultKind::EARLY, FaultKind::UNSPOKEN].contains(&kind);
+        self.need(user || known, path, "a fault kind does not exist");
     }
 
     fn types(&mut self) {

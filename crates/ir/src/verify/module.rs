@@ -136,7 +136,10 @@ impl Checker<'_> {
             self.need((*n as usize) < self.m.params.len(), &path, "its parameter does not exist")
         }
         if let PortKind::Connect(_) = p.kind {
-            self.need(p.protocols.len() == 1, &path, "a connect port has exactly one protocol");
+            let session =
+                |q: &ProtocolId| self.m.protocols.get(q.index()).is_some_and(|q| q.sharing == desc::Sharing::Session);
+            let one = p.protocols.len() == 1 || p.protocols.iter().all(session);
+            self.need(one, &path, "a connect port has exactly one protocol, or those of conversations");
             let asks = |q: &ProtocolId| {
                 self.m.protocols.get(q.index()).is_none_or(|q| q.response.is_none() || q.order_by.is_some())
             };
@@ -173,7 +176,8 @@ impl Checker<'_> {
         self.need(m.upstreams.len() <= UPSTREAMS_MAX, "upstreams", "too many upstreams");
         for (n, c) in m.upstreams.iter().enumerate() {
             let connects = m.ports.get(c.port.index()).is_some_and(|p| matches!(p.kind, PortKind::Connect(_)));
-            let protocol = m.upstream_protocol(UpstreamId(n as u32)).and_then(|p| m.protocols.get(p.index()));
+            let protocol =
+                m.spoken(Peer::Upstream(UpstreamId(n as u32)), None).and_then(|p| m.protocols.get(p.index()));
             let session = protocol.is_some_and(|p| p.sharing == desc::Sharing::Session && p.response.is_some());
             self.need(connects && session, &format!("upstream {}", c.name), "its port connects to no conversation");
         }
@@ -304,7 +308,7 @@ impl Checker<'_> {
                     self.need(p.index() < m.ports.len(), &path, "its port does not exist");
                     vec![Ty::UInt(32)]
                 }
-                On::Upstream(_) => {
+                On::Upstream { .. } => {
                     let Some((_, unit)) = m.message_of(h.on) else {
                         self.error(&path, "its upstream does not exist");
                         continue;
@@ -343,7 +347,7 @@ impl Checker<'_> {
             self.need(ok, &path, "its first locals are not what the event gives");
             let (reply, conn) = match h.on {
                 On::Message { protocol, .. } => (m.protocols[protocol.index()].response, true),
-                On::Upstream(_) | On::UpstreamOpened(_) | On::UpstreamClosed(_) => (None, true),
+                On::Upstream { .. } | On::UpstreamOpened(_) | On::UpstreamClosed(_) => (None, true),
                 On::Greeting(p) | On::Probe(p) => (
                     m.ports
                         .get(p.index())
@@ -571,6 +575,7 @@ impl Checker<'_> {
                 | s @ SimStep::Reset(_)
                 | s @ SimStep::Refuse(_)
                 | s @ SimStep::Accept(_)
+                | s @ SimStep::SeeLog(_)
                 | s @ SimStep::Wait(_)
                 | s @ SimStep::Run(_)
                 | s @ SimStep::Give(_)
@@ -587,7 +592,7 @@ impl Checker<'_> {
                 | SimStep::Reset(p)
                 | SimStep::Refuse(p)
                 | SimStep::Accept(p) => self.need(p.port.index() < m.ports.len(), path, "a port does not exist"),
-                SimStep::Wait(_) | SimStep::At(..) => {}
+                SimStep::SeeLog(_) | SimStep::Wait(_) | SimStep::At(..) => {}
                 SimStep::Run(h) | SimStep::Give(h) | SimStep::SeeSame(h) => {
                     self.need(code(h), path, "a step's handler is not its own")
                 }

@@ -2,7 +2,7 @@
 
 use super::handlers::{at, plain, run};
 use super::scope::AppName;
-use crate::body::HandlerCtx;
+use crate::body::{HandlerCtx, Talk};
 use crate::compiler::{Compiler, Reported, R};
 use crate::ir_builder as build;
 use crate::names::ModId;
@@ -106,7 +106,7 @@ impl Compiler<'_> {
         if !protocols.iter().any(|p| self.is_session(*p)) {
             return Ok(());
         }
-        let told = if protocols.len() > 1 {
+        let told = if listens.protocols.len() > 1 {
             "a port of conversations speaks one protocol"
         } else if self.conversation_port().is_some() {
             "an app has one listening port of conversations"
@@ -115,6 +115,18 @@ impl Compiler<'_> {
         };
         Err(self
             .report(Diagnostic::error("E0697", listens.name.span, told).hint("write another app for the other one")))
+    }
+
+    /// Connections of conversations can change their protocol, others cannot.
+    pub fn only_conversations_change(&mut self, port: &ast::Port, protocols: &[ir::ProtocolId]) -> R<()> {
+        let Some(then) = port.becomes.first() else { return Ok(()) };
+        if port.transport.name == "tcp" && protocols.iter().all(|p| self.is_session(*p)) {
+            return Ok(());
+        }
+        let d = Diagnostic::error("E0699", then.span, "only a conversation's connection changes its protocol")
+            .label("these protocols have requests and answers")
+            .hint("each of them has `up`, `down` and `sharing session`");
+        Err(self.report(d))
     }
 
     /// `pg.up` and `pg.down` name the messages of a conversation. Gives the protocol without the
@@ -144,17 +156,18 @@ impl Compiler<'_> {
         if let Some(i) = index {
             return Err(self.no_array(&name.name, "connection", i.span));
         }
-        let protocol = self.m.upstream_protocol(upstream).ok_or(Reported)?;
-        if let Some(path) = self.direction(named.as_ref(), true)? {
-            let port = self.m.upstreams[upstream.index()].port;
-            self.handler_protocol(module, port, name, Some(&path))?;
-        }
-        let on = ir::On::Upstream(upstream);
+        let path = self.direction(named.as_ref(), true)?;
+        let port = self.m.upstreams[upstream.index()].port;
+        let protocol = self.handler_protocol(module, port, name, path.as_ref())?;
+        let several = self.m.ports[port.index()].protocols.len() > 1;
+        let on = ir::On::Upstream { upstream, protocol: several.then_some(protocol) };
         self.first_of(on, name)?;
         let unit = self.protocols[protocol.index()].response.ok_or(Reported)?;
         let mut l = plain(self, module, format!("app {app}: on {}", name.name));
         let msg = l.new_local(&param.name, &Ty::Msg(unit));
         l.handler = l.cx.conversation(msg);
+        let came_on = Some(ir::Peer::Upstream(upstream));
+        l.talk = Talk { came_on, protocol: Some(protocol), opened: Vec::new() };
         l.bind_all(&[(param.clone(), Val::path(Ty::Msg(unit), build::msg(msg)))]);
         // Even in error it counts as handled: no second report.
         let body = run(l, &h.body, h.guard.as_ref(), span).unwrap_or_default();
@@ -203,15 +216,20 @@ impl Compiler<'_> {
     /// Upstreams whose messages nobody handles.
     pub fn unhandled_upstreams(&mut self) {
         for n in 0..self.m.upstreams.len() {
-            let on = ir::On::Upstream(ir::UpstreamId(n as u32));
-            if self.m.handlers.iter().any(|h| h.on == on) {
-                continue;
+            let upstream = ir::UpstreamId(n as u32);
+            let all = self.m.protocols_of(ir::Peer::Upstream(upstream)).to_vec();
+            for p in &all {
+                let protocol = (all.len() > 1).then_some(*p);
+                if self.m.handlers.iter().any(|h| h.on == ir::On::Upstream { upstream, protocol }) {
+                    continue;
+                }
+                let (name, span) = (self.m.upstreams[n].name.clone(), at(&self.m.upstreams[n].span));
+                let of = protocol.map_or(String::new(), |p| format!(": {}.down", self.m.protocols[p.index()].name));
+                let d = Diagnostic::error("E0611", span, format!("no handler for messages of the connection `{name}`"))
+                    .label("no handler")
+                    .hint(format!("write `on {name}(m{of}) {{ m -> client }}`"));
+                self.report(d);
             }
-            let (name, span) = (self.m.upstreams[n].name.clone(), at(&self.m.upstreams[n].span));
-            let d = Diagnostic::error("E0611", span, format!("no handler for messages of the connection `{name}`"))
-                .label("no handler")
-                .hint(format!("write `on {name}(m) {{ m -> client }}`"));
-            self.report(d);
         }
     }
 }

@@ -257,17 +257,24 @@ impl Compiler<'_> {
             }
             T::For { var, list, steps } => self.for_step(module, var, list, steps, span).map(Some),
             T::Code(stmt) => match &stmt.kind {
-                S::Let { pattern: Pattern::Name(n), ty, value } => match (&*value.kind, ty) {
-                    (ExprKind::List(_), None) => {
-                        self.test_names.0.push((n.clone(), TestValue::Frame(value.clone())));
-                        Ok(None)
-                    }
-                    _ => self.let_step(module, n, ty.as_ref(), value, span).map(Some),
-                },
-                S::Let { .. } | S::Var { .. } => Err(self.error("E0619", span, "a step binds one name: `let x = …`")),
-                _ => self.code_step(module, stmt, span).map(Some),
+                S::Let { pattern: Pattern::Name(n), ty: None, value } if matches!(&*value.kind, ExprKind::List(_)) => {
+                    self.test_names.0.push((n.clone(), TestValue::Frame(value.clone())));
+                    Ok(None)
+                }
+                _ => self.statement_step(module, stmt, span),
             },
         })
+    }
+
+    /// A statement of a test: it reads and changes what the app's handlers do.
+    pub fn statement_step(&mut self, module: ModId, stmt: &ast::Stmt, span: Span) -> R<Option<SimStep>> {
+        match &stmt.kind {
+            S::Let { pattern: Pattern::Name(n), ty, value } => {
+                self.let_step(module, n, ty.as_ref(), value, span).map(Some)
+            }
+            S::Let { .. } | S::Var { .. } => Err(self.error("E0619", span, "a step binds one name: `let x = …`")),
+            _ => self.code_step(module, stmt, span).map(Some),
+        }
     }
 
     /// A step at a service port, of an app that has both.
@@ -415,7 +422,14 @@ impl Compiler<'_> {
     }
 
     /// `for i in 0..10 { steps }`
-    fn for_step(&mut self, module: ModId, var: &Ident, list: &Expr, steps: &[ast::TestStep], span: Span) -> R<SimStep> {
+    pub fn for_step(
+        &mut self,
+        module: ModId,
+        var: &Ident,
+        list: &Expr,
+        steps: &[ast::TestStep],
+        span: Span,
+    ) -> R<SimStep> {
         let ExprKind::Range(from, to, inclusive) = &*list.kind else {
             return Err(self.error("E0619", list.span, "steps are repeated over a range: `for i in 0..10 { … }`"));
         };

@@ -1,7 +1,7 @@
 //! Handlers of messages, events, faults and timers.
 
 use super::scope::AppName;
-use crate::body::{HandlerCtx, Kind, Lower};
+use crate::body::{HandlerCtx, Kind, Lower, Talk};
 use crate::compiler::{Compiler, Reported, R, T_U32};
 use crate::ir_builder as build;
 use crate::names::ModId;
@@ -179,6 +179,9 @@ impl Compiler<'_> {
             no_reply: info.no_reply || session,
             greeting: false,
         });
+        if session {
+            l.talk = Talk { came_on: Some(ir::Peer::Client), protocol: Some(protocol), opened: Vec::new() };
+        }
         l.bind_all(&[(param.clone(), Val::path(Ty::Msg(info.request), build::msg(req)))]);
         let made = own_answers(&mut l, &info, req).and_then(|()| run(l, &h.body, h.guard.as_ref(), span));
         // Even in error it counts as handled: no second report.
@@ -237,7 +240,7 @@ impl Compiler<'_> {
             | ir::On::Frame { .. }
             | ir::On::Opened(_)
             | ir::On::Closed(_)
-            | ir::On::Upstream(_)
+            | ir::On::Upstream { .. }
             | ir::On::UpstreamOpened(_)
             | ir::On::UpstreamClosed(_)
             | ir::On::Fault

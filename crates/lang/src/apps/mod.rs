@@ -106,6 +106,7 @@ impl Compiler<'_> {
         self.table_signals();
         self.unhandled();
         self.unhandled_upstreams();
+        self.check_holds();
         self.check_caches();
         self.place_segments();
         self.core_partition();

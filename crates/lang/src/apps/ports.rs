@@ -178,7 +178,7 @@ impl Compiler<'_> {
 
     fn port_protocols(&mut self, module: ModId, p: &ast::Port, listen: bool) -> R<Vec<ir::ProtocolId>> {
         let mut all = Vec::new();
-        for path in &p.protocols {
+        for path in p.protocols.iter().chain(&p.becomes) {
             let id = self.path_item(module, path, "protocol")?;
             match self.item(id, path.span)? {
                 Item::Protocol(id) if all.contains(&id) => {
@@ -206,10 +206,11 @@ impl Compiler<'_> {
         if listen {
             self.one_conversation(p, &all)?;
         }
-        if let ([id], false) = (all.as_slice(), listen) {
+        if let (Some(id), 1, false) = (all.first(), p.protocols.len(), listen) {
             self.connects_without_state(*id, p.protocols[0].span);
         }
-        if !listen && all.len() > 1 {
+        self.only_conversations_change(p, &all)?;
+        if !listen && p.protocols.len() > 1 {
             return Err(self.error("E0612", p.name.span, "a connecting port speaks one protocol"));
         }
         Ok(all)

@@ -137,12 +137,23 @@ impl Compiler<'_> {
     }
 
     fn sim_step(&mut self, module: ModId, k: &T, span: Span) -> R<Option<SimStep>> {
+        if let T::See { port, .. } | T::SeeEnd { port, closed: false } = k {
+            if self.is_log(port) {
+                let line = match k {
+                    T::See { bytes, .. } => Some(self.test_bytes(module, bytes)?),
+                    _ => None,
+                };
+                return Ok(Some(SimStep::SeeLog(line)));
+            }
+        }
         if let Some(made) = self.frame_step(module, k, span) {
             return made;
         }
         Ok(Some(match k {
-            T::Code(_) | T::For { .. } | T::SeeWhere { .. } => {
-                return Err(self.error("E0619", span, "this is no step of a test of services: they send and see bytes"))
+            T::Code(stmt) => return self.statement_step(module, stmt, span),
+            T::For { var, list, steps } => self.for_step(module, var, list, steps, span)?,
+            T::SeeWhere { .. } => {
+                return Err(self.error("E0619", span, "`where` is for packets: tests of services send and see bytes"))
             }
             T::Send { port, bytes } => {
                 let (p, b) = (self.sim_port(module, port)?, self.test_bytes(module, bytes)?);
@@ -172,6 +183,11 @@ impl Compiler<'_> {
                 }
             }
         }))
+    }
+
+    /// The lines that the program logs, unless the app has something else of this name.
+    fn is_log(&self, port: &Expr) -> bool {
+        matches!(&*port.kind, ExprKind::Name(n) if n.name == "log" && !self.app.has("log"))
     }
 
     #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]

@@ -26,18 +26,17 @@ impl Lower<'_, '_> {
     pub fn member(&mut self, to: &Expr, span: Span) -> R<Option<Sink>> {
         if let Some(upstream) = self.upstream_named(to) {
             self.in_conversation(to.span)?;
-            let protocol = self.cx.m.upstream_protocol(upstream).ok_or(Reported)?;
-            return Ok(Some(Sink::Tell { to: Peer::Upstream(upstream), protocol, span }));
+            return Ok(Some(Sink::Tell { to: Peer::Upstream(upstream), span }));
         }
         let ExprKind::Name(n) = &*to.kind else { return Ok(None) };
         let clients = self.cx.conversation_port();
         let named = self.cx.app.port(&n.name).filter(|_| self.in_app && self.lookup(&n.name).is_none());
-        let (Some(port), Some((clients, protocol))) = (named, clients) else { return Ok(None) };
+        let (Some(port), Some((clients, _))) = (named, clients) else { return Ok(None) };
         if port != clients {
             return Ok(None);
         }
         self.in_conversation(to.span)?;
-        Ok(Some(Sink::Tell { to: Peer::Client, protocol, span }))
+        Ok(Some(Sink::Tell { to: Peer::Client, span }))
     }
 
     /// Whether this is a handler of a conversation.
@@ -57,15 +56,17 @@ impl Lower<'_, '_> {
         Err(self.cx.report(d))
     }
 
-    pub fn tell(&mut self, v: &Val, (to, protocol): (Peer, ir::ProtocolId), span: Span, at: Span) -> R<()> {
+    pub fn tell(&mut self, v: &Val, to: Peer, span: Span, at: Span) -> R<()> {
         let msg = self.message_of(v, span)?;
+        let protocol = self.spoken_to(to, msg.unit).ok_or(Reported)?;
         let info = self.cx.protocols[protocol.index()].clone();
         let down = to == Peer::Client;
         let unit = if down { info.response } else { Some(info.request) };
         self.same_unit(msg.unit, unit.ok_or(Reported)?, span)?;
         let msg = self.forwarded(&msg, protocol, down, span)?;
         let place = self.place_id(at);
-        self.push(at, StmtKind::Tell { to, msg, place });
+        let protocol = self.of_several(to, protocol);
+        self.push(at, StmtKind::Tell { to, protocol, msg, place });
         Ok(())
     }
 
@@ -78,8 +79,9 @@ impl Lower<'_, '_> {
 
     pub fn remembered_of(&mut self, port: ir::PortId, name: &Ident) -> Option<(ir::SessionId, Ty)> {
         let h = self.handler.filter(|h| h.port == port && self.kind == super::Kind::Handler)?;
-        let found = self.cx.protocols[h.protocol.index()].sessions.iter().find(|(n, ..)| *n == name.name)?;
-        let found = (found.1, found.2.clone());
+        let own = std::iter::once(h.protocol).chain(self.cx.m.protocols_of(Peer::Client).iter().copied());
+        let mut all = own.flat_map(|p| &self.cx.protocols[p.index()].sessions);
+        let found = all.find(|(n, ..)| *n == name.name).map(|f| (f.1, f.2.clone()))?;
         self.impure = true;
         Some(found)
     }
@@ -111,6 +113,7 @@ impl Lower<'_, '_> {
             return Err(self.cx.report(d));
         }
         let place = self.place_id(span);
+        self.talk.opened.push(upstream);
         self.push(span, StmtKind::OpenUpstream { upstream, index, place });
         Ok(())
     }

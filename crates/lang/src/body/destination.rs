@@ -23,10 +23,9 @@ pub enum Sink {
         index: ir::Expr,
         span: Span,
     },
-    /// To a member of the conversation at hand, whose protocol it is.
+    /// To a member of the conversation at hand.
     Tell {
         to: ir::Peer,
-        protocol: ir::ProtocolId,
         span: Span,
     },
     /// To the clients that handles name.

@@ -85,7 +85,7 @@ impl Lower<'_, '_> {
     pub fn deliver_to(&mut self, v: &Val, to: &ir::Expr, span: Span, at: Span) -> R<()> {
         self.impure = true;
         let msg = self.message_of(v, span)?;
-        let (_, protocol) = self.cx.conversation_port().ok_or(Reported)?;
+        let protocol = self.spoken_to(ir::Peer::Client, msg.unit).ok_or(Reported)?;
         let unit = self.cx.protocols[protocol.index()].response.ok_or(Reported)?;
         self.same_unit(msg.unit, unit, span)?;
         if ir::grammar::tail::natural_rule(&self.cx.m, unit) == ir::grammar::Rule::Streams {
@@ -106,7 +106,8 @@ impl Lower<'_, '_> {
         }
         let msg = self.forwarded(&msg, protocol, true, span)?;
         let place = self.place_id(at);
-        self.push(at, StmtKind::Deliver { to: to.clone(), msg, place });
+        let protocol = self.of_several(ir::Peer::Client, protocol);
+        self.push(at, StmtKind::Deliver { to: to.clone(), protocol, msg, place });
         Ok(())
     }
 

@@ -4,6 +4,7 @@
 
 pub mod addresses;
 pub mod assign;
+mod become_protocol;
 pub mod built_message;
 pub mod builtins;
 pub mod calls;
@@ -35,6 +36,8 @@ pub mod sends;
 pub mod stmts;
 pub mod unparse_check;
 pub mod wrong_value;
+
+pub use become_protocol::Talk;
 
 use crate::compiler::{Compiler, Reported, R};
 use crate::ir_builder as build;
@@ -210,6 +213,7 @@ pub struct Lower<'c, 'a> {
     pub frames: bool,
     /// The port that the packet has come from, where it can go back to.
     pub came_from: Option<ir::PortId>,
+    pub talk: Talk,
     /// The local with the packet's mark, if the handler reads it.
     pub mark: Option<LocalId>,
     /// The packet came with it.
@@ -279,6 +283,7 @@ impl<'c, 'a> Lower<'c, 'a> {
             variants_by_name: false,
             frames: false,
             came_from: None,
+            talk: Talk::default(),
             arrival: false,
             copy: false,
             queued: false,
@@ -339,6 +344,9 @@ impl<'c, 'a> Lower<'c, 'a> {
                 | StmtKind::Dismiss(_)
                 | StmtKind::OpenUpstream { .. }
                 | StmtKind::CloseUpstream(_)
+                | StmtKind::Become { .. }
+                | StmtKind::Hold(_)
+                | StmtKind::Release(_)
                 | StmtKind::Output { .. }
                 | StmtKind::Return(_)
         );

@@ -242,7 +242,7 @@ impl Lower<'_, '_> {
                     },
                 );
             }
-            Sink::Tell { to, protocol, span: at } => self.tell(&v, (*to, *protocol), span, *at)?,
+            Sink::Tell { to, span: at } => self.tell(&v, *to, span, *at)?,
             Sink::Deliver { to, span: at } => self.deliver_to(&v, to, span, *at)?,
             Sink::Queue { queue, span: at } => {
                 let unit = self.message_of(&v, span)?.unit;

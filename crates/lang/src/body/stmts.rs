@@ -94,6 +94,10 @@ impl Lower<'_, '_> {
             S::Answered { entry, by, body, other } => self.answered(entry, by, (body, other.as_ref()), span),
             S::Forget(cache) => self.forget_all(cache, span).map(|()| false),
             S::Open { place, target } => self.open_upstream(place, target, span).map(|()| false),
+            S::Become { protocol, members, rest } => {
+                self.become_protocol(protocol, (members, *rest), span).map(|()| false)
+            }
+            S::Hold { member, on } => self.hold(member, *on, span).map(|()| false),
             S::Close(e) => {
                 self.close(e, span)?;
                 Ok(false)

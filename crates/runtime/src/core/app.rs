@@ -175,12 +175,7 @@ impl App {
     /// The doc comment of the fault gives the reason.
     pub fn start_fault(&self, stats: &AppStats) -> Option<String> {
         let (kind, place, _) = stats.faults.list().into_iter().next()?;
-        let at = self
-            .desc
-            .places
-            .get(place as usize)
-            .map(|p| format!(" at {}:{}:{}", p.file, p.line, p.column))
-            .unwrap_or_default();
+        let at = self.place_at(place);
         let says = self
             .own_fault(kind)
             .map(|f| f.doc.split_whitespace().collect::<Vec<_>>().join(" "))
@@ -191,6 +186,27 @@ impl App {
 
     pub fn place_name(&self, place: u32) -> String {
         self.desc.places.get(place as usize).map(|p| p.name.clone()).unwrap_or_default()
+    }
+
+    /// The same in the sources, `file:line:column`.
+    pub fn place_line(&self, place: u32) -> String {
+        let place = self.desc.places.get(place as usize);
+        place.map(|p| format!("{}:{}:{}", p.file, p.line, p.column)).unwrap_or_default()
+    }
+
+    /// The same, as a part of a line.
+    pub(super) fn place_at(&self, place: u32) -> String {
+        match self.place_line(place) {
+            line if line.is_empty() => line,
+            line => format!(" at {line}"),
+        }
+    }
+
+    /// A line about a fault of packets, at most one a second for each kind.
+    pub fn log_packet_fault(&self, kind: u32, place: u32, second: u64) {
+        let Some(more) = self.told.may(kind, second) else { return };
+        let more = if more > 0 { format!("; {more} more since the last such line") } else { String::new() };
+        log::warn!(target: "app", "{}: {}{}{more}", self.desc.app, self.fault_name(kind), self.place_at(place));
     }
 }
 
@@ -241,7 +257,7 @@ fn check(program: &Program, desc: &Desc) -> Result<(), Error> {
             | HandlerOn::Greeting { port }
             | HandlerOn::Probe { port }
             | HandlerOn::Closed { port } => port,
-            HandlerOn::Upstream { upstream }
+            HandlerOn::Upstream { upstream, .. }
             | HandlerOn::UpstreamOpened { upstream }
             | HandlerOn::UpstreamClosed { upstream } => {
                 desc.upstreams.get(upstream as usize).map_or(u32::MAX, |c| c.port)
@@ -325,8 +341,8 @@ pub const NO_HANDLER: u32 = u32::MAX;
 /// An upstream, made ready: the backend connection that a client's session keeps.
 pub struct UpstreamHandlers {
     pub port: u16,
-    /// The handlers of its messages, of its opening and of its end.
-    pub message: u32,
+    /// The handlers of its messages in each protocol of the port, of its opening and of its end.
+    pub message: Vec<u32>,
     pub opened: Vec<u32>,
     pub closed: Vec<u32>,
 }
@@ -335,11 +351,16 @@ fn upstreams(desc: &Desc) -> Vec<UpstreamHandlers> {
     let all = |on: HandlerOn| -> Vec<u32> {
         desc.handlers.iter().enumerate().filter(|(_, h)| h.on == on).map(|(i, _)| i as u32).collect()
     };
+    let protocols = |port: u32| desc.ports.get(port as usize).map_or(0, |p| p.protocols.len() as u32);
     let upstream = |(n, c): (usize, &desc::UpstreamDesc)| {
         let upstream = n as u32;
+        let message = |alternative| {
+            let on = HandlerOn::Upstream { upstream, alternative };
+            all(on).first().copied().unwrap_or(NO_HANDLER)
+        };
         UpstreamHandlers {
             port: c.port as u16,
-            message: all(HandlerOn::Upstream { upstream }).first().copied().unwrap_or(NO_HANDLER),
+            message: (0..protocols(c.port)).map(message).collect(),
             opened: all(HandlerOn::UpstreamOpened { upstream }),
             closed: all(HandlerOn::UpstreamClosed { upstream }),
         }
@@ -397,6 +418,8 @@ pub struct AppCore {
     pub views: Vec<Box<[u64]>>,
     pub sessions: Vec<Box<[u64]>>,
     pub fault_handlers: Vec<u32>,
+    /// In tests: the program's lines that nobody has seen yet.
+    pub logged: Option<VecDeque<Vec<u8>>>,
     pub every: Vec<(u32, u64)>,
     pub start: Vec<u32>,
     pub end: Vec<u32>,
@@ -412,6 +435,9 @@ pub struct AppCore {
     foreign: Vec<u64>,
 }
 
+/// Most lines that a test keeps.
+const LOGGED_MAX: usize = 10_000;
+
 /// Bytes of views without a use that are kept for the next: those of a few hundred held messages.
 const VIEWS_KEPT: usize = 512 << 10;
 
@@ -421,6 +447,14 @@ pub const MAX_BUILT: usize = 16 << 20;
 pub const LARGE_BUILT: usize = 1 << 20;
 
 impl AppCore {
+    /// Logs a line of the program.
+    pub fn log_line(&mut self, level: u32, text: &[u8]) {
+        if let Some(lines) = self.logged.as_mut().filter(|l| l.len() < LOGGED_MAX) {
+            lines.push_back(text.to_vec());
+        }
+        crate::log_lines::log_line(&self.app.desc.app, level, text);
+    }
+
     pub fn new(app: Arc<App>, host: wl_host, index: u32, cores: u32, seed: u64) -> AppCore {
         let mut ports: Vec<Port> = (0..app.desc.ports.len()).map(|i| port(&app, i)).collect();
         let wl_ports: Box<[wl_port]> = ports.iter_mut().zip(&app.tables).map(|(p, t)| shown(p, t)).collect();
@@ -468,6 +502,7 @@ impl AppCore {
         AppCore {
             protos: app.desc.protocols.iter().map(|p| proto(&app, p)).collect(),
             fault_handlers: on(&|h| matches!(h, HandlerOn::Fault)),
+            logged: None,
             start: on(&|h| matches!(h, HandlerOn::Start)),
             end: on(&|h| matches!(h, HandlerOn::End)),
             every: every.collect(),

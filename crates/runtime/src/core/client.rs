@@ -24,11 +24,11 @@ impl Core {
         let full = self.full(a, p);
         let id = self.open_conn(token, Side::Client, a, p, 0);
         let app = &self.apps[a as usize];
-        if app.ports[p as usize].protos.len() == 1 {
-            let proto = app.ports[p as usize].protos[0];
-            let member = u8::from(app.protos[proto as usize].session) * CLIENT;
+        let proto = app.ports[p as usize].protos[0];
+        let member = u8::from(app.protos[proto as usize].session) * CLIENT;
+        if app.ports[p as usize].protos.len() == 1 || member == CLIENT {
             let c = &mut self.conns[id];
-            (c.proto, c.member) = (proto, member);
+            (c.proto, c.speaks, c.member) = (proto, proto, member);
             if member == CLIENT {
                 self.give_handle(id);
             }
@@ -114,10 +114,10 @@ impl Core {
             self.client_fault(id, WL_F_OVERLOAD, NO_PLACE, Start::of(rest));
             return Some(rest.n);
         }
-        let proto = &self.apps[c.app as usize].protos[c.proto as usize];
+        let (proto_of, proto) = (c.proto, &self.apps[c.app as usize].protos[c.proto as usize]);
         let (request, ctx, hold) = (proto.request, proto.ctx, !proto.exclusive);
         let member = self.conns[id].member != 0;
-        let ctx = if member { ctx | self.context(id, false) } else { ctx };
+        let ctx = if member { ctx | self.context(id, proto_of, false) } else { ctx };
         if member {
             if let Some(used) = self.message_run(id, ctx, rest) {
                 return Some(used);

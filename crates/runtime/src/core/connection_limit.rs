@@ -40,6 +40,7 @@ impl Core {
         // Those that are only told that there is no place need descriptors, too.
         self.told_max = TOLD_MAX.min(usize::try_from(share / 8 / listening).unwrap_or(TOLD_MAX)).max(1);
         let room = u32::try_from((share - share / 8) / each / listening).unwrap_or(u32::MAX).max(1);
+        self.room = room;
         for app in &mut self.apps {
             for (p, port) in app.ports.iter_mut().enumerate().filter(|(_, p)| p.listen && !p.udp) {
                 let asked = port.options.max_connections;
@@ -60,6 +61,27 @@ impl Core {
     pub(super) fn full(&self, a: u16, p: u16) -> bool {
         let port = &self.apps[a as usize].ports[p as usize];
         port.open - port.turned_away >= port.options.max_connections
+    }
+
+    /// The limit of a port has changed from `before`: connections over a lower one are served on.
+    pub(super) fn change_places(&mut self, a: usize, p: usize, before: u32) {
+        let port = &mut self.apps[a].ports[p];
+        if !port.listen || port.udp {
+            return;
+        }
+        port.options.max_connections = port.options.max_connections.min(self.room);
+        let now = port.options.max_connections;
+        if now < before {
+            port.surplus += before - now;
+            return;
+        }
+        let missed = port.surplus.min(now - before);
+        port.surplus -= missed;
+        let more = (now - before - missed) as usize;
+        let listener = self.listeners.iter().find(|l| (l.app as usize, l.port as usize) == (a, p)).map(|l| l.token);
+        if let Some(token) = listener.filter(|_| more > 0 && !self.draining) {
+            self.engine.admit(token, more);
+        }
     }
 
     /// A connection over the limit: it gets an error when it speaks, and is soon closed if it does

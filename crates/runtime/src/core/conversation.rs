@@ -84,7 +84,8 @@ impl Core {
             self.held_by_crowd(id);
             return None;
         }
-        let ctx = self.context(self.client_of(id), true) | WL_CTX_RESPONSE;
+        let (client, proto) = (self.client_of(id), self.conns[id].proto);
+        let ctx = self.context(client, proto, true) | WL_CTX_RESPONSE;
         if let Some(used) = self.message_run(id, ctx, rest) {
             return Some(used);
         }
@@ -101,10 +102,10 @@ impl Core {
         }
     }
 
-    /// The parameters of the next message of a client or of a server.
-    pub(super) fn context(&mut self, client: Id, down: bool) -> u64 {
+    /// The parameters of the next message of a protocol, from a client or from a server.
+    pub(super) fn context(&mut self, client: Id, proto: u16, down: bool) -> u64 {
         let Some(c) = self.conns.get_mut(client) else { return 0 };
-        let (a, proto, conn): (_, _, *mut wl_conn) = (c.app as usize, c.proto, &mut c.c);
+        let (a, conn): (_, *mut wl_conn) = (c.app as usize, &mut c.c);
         if !self.apps[a].protos[proto as usize].args[usize::from(down)] {
             return 0;
         }
@@ -120,6 +121,7 @@ impl Core {
     pub(super) fn member_waits(&self, id: Id) -> bool {
         let c = &self.conns[id];
         c.count > 0
+            || c.on_hold
             || self.is_crowded()
             || self.conns.get(c.behind).is_some_and(|d| d.out.len() > HIGH || d.after.is_some())
     }
@@ -145,7 +147,7 @@ impl Core {
         let app = &self.apps[a];
         let handler = match member {
             CLIENT => app.ports[p].handlers[alt],
-            n => app.upstreams[usize::from(n - UPSTREAM)].message,
+            n => app.upstreams[usize::from(n - UPSTREAM)].message[alt],
         };
         let st = &self.my_stats().apps[a].ports[p];
         match member {
@@ -160,8 +162,12 @@ impl Core {
             (c.owner, c.count) = (task, 1);
             let t = &mut self.tasks[task];
             (t.src, t.req_flags, t.req_have, t.req_more) = (id, flags, m.have as u32, !m.whole);
+            t.bytes_behind = rest.n > m.have;
             t.c.req = m.seen(rest.p);
             self.run(task);
+            if let Some(t) = self.tasks.get_mut(task) {
+                t.bytes_behind = false;
+            }
         }
         if m.whole && self.conns.alive(id) {
             self.end_message(id);
@@ -223,6 +229,8 @@ impl Core {
         if c.count > 0 || c.mode == Mode::Tail || c.has(flag::DOOMED | flag::CLOSING) {
             return;
         }
+        self.change_protocol(id);
+        let c = &self.conns[id];
         if c.has(flag::LAST) {
             return self.member_over(id);
         }
@@ -235,7 +243,7 @@ impl Core {
     // Sending.
 
     /// Sends a message to the client (0) or on an upstream.
-    pub(super) fn host_tell(&mut self, id: Id, to: u32, head: Raw, tail: u32) -> Result<(), u32> {
+    pub(super) fn host_tell(&mut self, id: Id, (to, proto): (u32, u16), head: Raw, tail: u32) -> Result<(), u32> {
         let t = &self.tasks[id];
         let (client, src) = (t.conn, t.src);
         let (here, more) = self.tail_here(id, tail);
@@ -253,6 +261,9 @@ impl Core {
         let Some(d) = self.conns.get(dst).filter(|d| !d.has(ENDING) && d.mode != Mode::Drain) else {
             return Err(WL_F_LOST);
         };
+        if d.speaks != proto {
+            return Err(WL_F_UNSPOKEN);
+        }
         let (a, p, i, upstream) = (d.app as usize, d.port as usize, d.instance as usize, d.member != CLIENT);
         let full = if self.conns.alive(d.feeder) || d.after.is_some() {
             self.append_behind(dst, src, (head, here), more)?;
@@ -434,7 +445,8 @@ impl Core {
             return Err(WL_F_OVERLOAD);
         }
         let id = self.connect(at)?;
-        self.conns[id].member = UPSTREAM + number as u8;
+        let c = &mut self.conns[id];
+        (c.member, c.speaks) = (UPSTREAM + number as u8, c.proto);
         self.make_own(id, client);
         self.apps[at.a].ports[at.p].load[at.i] += 1;
         Ok(id)
@@ -449,6 +461,8 @@ impl Core {
     pub(super) fn upstream_connected(&mut self, id: Id) {
         let at = self.target_of(id);
         self.succeeded(at);
+        // So many servers were tried.
+        self.conns[id].answered = 0;
         self.mark_dirty(id);
         self.run_opened(id);
         let Some(c) = self.conns.get(id).filter(|c| !c.has(flag::LEFT)) else { return };
@@ -558,7 +572,10 @@ impl Core {
         }
         let o = &mut self.conns[old];
         let (feeder, after, waited) = (std::mem::take(&mut o.feeder), o.after.take(), o.waited);
+        let spoken = (o.proto, o.alt, o.speaks, o.on_hold);
         let n = &mut self.conns[new];
+        // The messages that are sent on it may have changed the protocol.
+        (n.proto, n.alt, n.speaks, n.on_hold) = spoken;
         // The messages that the program has sent since follow.
         let mut later = std::mem::take(&mut n.out);
         (n.feeder, n.after, n.waited) = (feeder, after, waited);
@@ -754,7 +771,7 @@ impl Core {
             return;
         }
         let in_step = in_step && !c.has(flag::LAST);
-        let (a, proto, port) = (c.app as usize, u32::from(c.proto), u32::from(c.port));
+        let (a, proto, port) = (c.app as usize, c.speaks, u32::from(c.port));
         let side = if in_step { WL_SIDE_IN_STEP as u16 } else { 0 };
         let told = wl_fault {
             kind: fault.0 as u16,
@@ -762,14 +779,15 @@ impl Core {
             place: fault.1,
             port,
             start_n: start.n,
-            ctx: self.context(client, true) | WL_CTX_RESPONSE,
+            ctx: self.context(client, proto, true) | WL_CTX_RESPONSE,
             start: start.bytes,
         };
         let table = *self.apps[a].app.program.table();
         self.enter(a);
         let wl: *mut wl_core = &mut *self.apps[a].wl;
         // SAFETY: the program's own function; the fault is in place.
-        let flags = table.fault_reply.map_or(0, |f| unsafe { f(table.self_, wl, proto, &told, std::ptr::null()) });
+        let flags =
+            table.fault_reply.map_or(0, |f| unsafe { f(table.self_, wl, u32::from(proto), &told, std::ptr::null()) });
         self.apps[a].wl.outcome = 0;
         let built = self.apps[a].built();
         if built.n > 0 && flags & WL_R_NOTHING == 0 && !self.is_fed(client) {

@@ -23,7 +23,13 @@ enum Of {
 pub(super) const NO_PORT: u32 = u32::MAX;
 
 impl Core {
+    /// Counts a fault that no line about an answer tells.
     pub(super) fn count_fault(&mut self, a: u16, kind: u32, place: u32, port: u32) {
+        self.log_fault(a, (kind, place), port, Id::NIL);
+        self.add_fault(a, kind, place, port);
+    }
+
+    pub(super) fn add_fault(&mut self, a: u16, kind: u32, place: u32, port: u32) {
         self.last_fault = (kind, place);
         self.my_stats().apps[a as usize].faults.add(kind, place);
         if !self.apps[a as usize].fault_handlers.is_empty() && self.faults.len() < QUEUE_MAX {
@@ -68,7 +74,10 @@ impl Core {
         let silent = self.slots.get(slot).is_some_and(|s| s.silent);
         if !(silent && kind == WL_F_NO_REPLY) {
             let port = self.conns.get(conn).map_or(0, |c| u32::from(c.port));
-            self.count_fault(a, kind, place, port);
+            match self.slots.get(slot).is_some_and(|s| !s.silent) {
+                true => self.add_fault(a, kind, place, port),
+                false => self.count_fault(a, kind, place, port),
+            }
         }
         self.note_fault(slot, kind);
         if self.conns.get(conn).is_some_and(|c| c.member != 0) {
@@ -98,8 +107,8 @@ impl Core {
 
     /// Counts a fault and answers a slot with it.
     pub(super) fn slot_fault(&mut self, slot: Id, kind: u32, place: u32, in_step: bool, start: Start) {
-        let conn = self.slots[slot].conn;
-        self.count_fault_at(conn, kind, place);
+        let c = &self.conns[self.slots[slot].conn];
+        self.add_fault(c.app, kind, place, u32::from(c.port));
         self.note_fault(slot, kind);
         if self.slots[slot].note.is_none() {
             self.note(slot, None);

@@ -7,7 +7,7 @@
 //!
 //! A receiver does not hold up its senders. Beyond `max_queued` bytes of output it gets no further
 //! message. Each message that does not arrive is a fault: `lost` if the client is gone, `overload`
-//! if its output or an inbox is full.
+//! if its output or an inbox is full. It is `unspoken` if the client speaks another protocol.
 
 use super::conversation::ENDING;
 use super::fault::NO_PORT;
@@ -80,22 +80,23 @@ impl Core {
     // Sending.
 
     /// Sends a message to each client that is named.
-    pub(super) fn host_deliver(&mut self, task: Id, handles: &[u64], head: Raw, tail: u32, place: u32) {
-        let app = self.tasks[task].app;
-        let (here, more) = self.tail_here(task, tail);
+    pub(super) fn host_deliver(&mut self, task: Id, handles: &[u64], parts: (Raw, u32), proto: u16, place: u32) {
+        let (app, head) = (self.tasks[task].app, parts.0);
+        let (here, more) = self.tail_here(task, parts.1);
         if more {
             // Its rest could not be sent to several.
             return self.count_fault(app, WL_F_OVERLOAD, place, NO_PORT);
         }
         // SAFETY: program bytes, valid during the call.
         let (head, rest) = unsafe { (head.slice(), here.slice()) };
-        self.send_record(Record { app, place, closes: false, handles, head, rest });
+        self.send_record(Record { app, proto, place, closes: false, handles, head, rest });
     }
 
     /// Closes each client that is named.
     pub(super) fn host_dismiss(&mut self, task: Id, handles: &[u64]) {
         let app = self.tasks[task].app;
-        self.send_record(Record { app, place: crate::stats::NO_PLACE, closes: true, handles, head: &[], rest: &[] });
+        let place = crate::stats::NO_PLACE;
+        self.send_record(Record { app, proto: 0, place, closes: true, handles, head: &[], rest: &[] });
     }
 
     /// Receivers of one core share a record.
@@ -153,6 +154,8 @@ impl Core {
                 self.not_delivered(r, 1, WL_F_LOST);
             } else if r.closes {
                 self.end_conversation(id);
+            } else if self.conns[id].speaks != r.proto {
+                self.not_delivered(r, 1, WL_F_UNSPOKEN);
             } else if !self.put_out(id, r) {
                 self.not_delivered(r, 1, WL_F_OVERLOAD);
             }

@@ -28,6 +28,8 @@ pub(super) fn table() -> wl_host {
         dismiss: Some(dismiss),
         wait: Some(wait),
         changed: Some(changed),
+        r#become: Some(become_protocol),
+        hold: Some(hold),
     }
 }
 
@@ -114,12 +116,12 @@ unsafe extern "C" fn keep(task: *mut wl_task, bytes: wl_bytes) -> c_int {
     c_int::from(core.host_keep(id, unsafe { bytes.as_slice() }))
 }
 
-unsafe extern "C" fn tell(task: *mut wl_task, to: u32, head: wl_bytes, tail: u32) -> u32 {
+unsafe extern "C" fn tell(task: *mut wl_task, to: u32, proto: u32, head: wl_bytes, tail: u32) -> u32 {
     // SAFETY: as above.
     let (core, id) = unsafe { of(task) };
     // SAFETY: the program's bytes are valid during the call.
     let head = Raw::of(unsafe { head.as_slice() });
-    core.host_tell(id, to, head, tail).err().unwrap_or(WL_F_NONE)
+    core.host_tell(id, (to, proto as u16), head, tail).err().unwrap_or(WL_F_NONE)
 }
 
 unsafe extern "C" fn open(task: *mut wl_task, upstream: u32, index: u32) -> u32 {
@@ -134,10 +136,30 @@ unsafe extern "C" fn shut(task: *mut wl_task, upstream: u32) {
     core.host_shut(id, upstream);
 }
 
-unsafe extern "C" fn deliver(task: *mut wl_task, handles: *const u64, n: u32, head: wl_bytes, tail: u32, place: u32) {
+unsafe extern "C" fn deliver(
+    task: *mut wl_task,
+    handles: *const u64,
+    n: u32,
+    head: wl_bytes,
+    tail: u32,
+    proto: u32,
+    place: u32,
+) {
     // SAFETY: as above; the program's handles and bytes are valid during the call.
     let ((core, id), handles, head) = unsafe { (of(task), of_handles(handles, n), Raw::of(head.as_slice())) };
-    core.host_deliver(id, handles, head, tail, place);
+    core.host_deliver(id, handles, (head, tail), proto as u16, place);
+}
+
+unsafe extern "C" fn become_protocol(task: *mut wl_task, member: u32, proto: u32, rest: u32) -> u32 {
+    // SAFETY: as above.
+    let (core, id) = unsafe { of(task) };
+    core.host_become(id, member, proto as u16, rest != 0).err().unwrap_or(WL_F_NONE)
+}
+
+unsafe extern "C" fn hold(task: *mut wl_task, member: u32, on: u32) {
+    // SAFETY: as above.
+    let (core, id) = unsafe { of(task) };
+    core.host_hold(id, member, on != 0);
 }
 
 unsafe extern "C" fn dismiss(task: *mut wl_task, handles: *const u64, n: u32) {
@@ -176,8 +198,10 @@ unsafe extern "C" fn log_line(core: *mut wl_core, level: u32, text: wl_bytes) {
     if let Some(note) = &mut this.noting {
         return note.column(text);
     }
-    let app = this.app_of(core).map_or("", |a| this.apps[a].app.desc.app.as_str());
-    crate::log_lines::log_line(app, level, text);
+    match this.app_of(core) {
+        Some(a) => this.apps[a].log_line(level, text),
+        None => crate::log_lines::log_line("", level, text),
+    }
 }
 
 unsafe extern "C" fn fault(core: *mut wl_core, kind: u32, place: u32) {

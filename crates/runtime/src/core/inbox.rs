@@ -34,6 +34,8 @@ const WORDS: usize = 3;
 #[derive(Clone, Copy)]
 pub struct Record<'a> {
     pub app: u16,
+    /// Of the message.
+    pub proto: u16,
     pub place: u32,
     /// The connections are to be closed; there is no message.
     pub closes: bool,
@@ -107,7 +109,7 @@ impl RecordRing {
         }
         let kind = if long { OUTSIDE } else { 0 } | if r.closes { CLOSES } else { 0 };
         self.put(at, kind | need as u64);
-        self.put(at + 1, u64::from(r.app) << 32 | u64::from(r.place));
+        self.put(at + 1, u64::from(r.proto) << 48 | u64::from(r.app) << 32 | u64::from(r.place));
         self.put(at + 2, (r.handles.len() as u64) << 32 | bytes as u64);
         for (i, h) in r.handles.iter().enumerate() {
             self.put(at + WORDS + i, *h);
@@ -166,7 +168,8 @@ impl RecordRing {
         // SAFETY: the memory of a long message lives until its record is dropped.
         let head = outside.as_ref().map_or(inside, |o| unsafe { &*o.at });
         let closes = kind & CLOSES != 0;
-        f(Record { app: (of >> 32) as u16, place: of as u32, closes, handles, head, rest: &[] });
+        let (app, proto) = ((of >> 32) as u16, (of >> 48) as u16);
+        f(Record { app, proto, place: of as u32, closes, handles, head, rest: &[] });
         if outside.is_some() {
             self.outside.fetch_sub(bytes, Ordering::Relaxed);
         }

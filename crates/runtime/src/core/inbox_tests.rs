@@ -3,7 +3,7 @@
 use super::*;
 
 fn record<'a>(handles: &'a [u64], head: &'a [u8], rest: &'a [u8]) -> Record<'a> {
-    Record { app: 1, place: 7, closes: false, handles, head, rest }
+    Record { app: 1, proto: 3, place: 7, closes: false, handles, head, rest }
 }
 
 fn pair(bytes: usize) -> (Mail, Mail) {

@@ -23,12 +23,13 @@ impl Core {
         let app = &self.apps[a];
         let handler = match member {
             CLIENT => app.ports[p].handlers[c.alt as usize],
-            n => app.upstreams[usize::from(n - UPSTREAM)].message,
+            n => app.upstreams[usize::from(n - UPSTREAM)].message[c.alt as usize],
         };
         if handler == NO_HANDLER || c.view.is_some() {
             return None;
         }
-        let to = app.app.desc.handlers.get(handler as usize)?.run_to?;
+        let run = app.app.desc.handlers.get(handler as usize)?;
+        let (to, proto) = (run.run_to?, run.run_as as u16);
         let run_of = app.app.program.table().run_of?;
         let client = if member == CLIENT { id } else { c.client };
         let dst = match to.checked_sub(1) {
@@ -37,7 +38,7 @@ impl Core {
         };
         let d = self.conns.get(dst)?;
         let takes = !d.has(ENDING) && d.mode != Mode::Drain && d.after.is_none() && d.out.len() <= HIGH;
-        if !takes || self.conns.alive(d.feeder) {
+        if !takes || d.speaks != proto || self.conns.alive(d.feeder) {
             return None;
         }
         let (used, messages) =

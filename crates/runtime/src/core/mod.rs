@@ -26,6 +26,7 @@
 pub mod app;
 mod backend;
 mod barrier;
+mod become_protocol;
 mod body_pieces;
 mod client;
 mod connection_limit;
@@ -52,6 +53,7 @@ mod input;
 pub mod input_coalescing;
 mod large_answers;
 mod message_runs;
+mod new_settings;
 mod pipeline;
 mod pipelining_policy;
 mod pool;
@@ -177,6 +179,10 @@ pub struct Core {
     failures: Vec<types::Target>,
     /// Most connections of a port that are refused at a time.
     told_max: usize,
+    /// Most connections of a listening port, by the descriptors that this process may have.
+    room: u32,
+    /// Settings that were read again.
+    settings: new_settings::TakenSettings,
     /// When it may be said again that no connection can be opened.
     want_told: u64,
     /// The result of the current signal.
@@ -206,6 +212,8 @@ pub struct Core {
     /// the app's place among them.
     partners: Vec<(usize, Arc<Vec<CoreStats>>, usize)>,
     access: crate::access_log::Lines,
+    /// Every fault has a line, not only those that are answered and not the client's.
+    log_faults: bool,
     /// The access log's note of the current request.
     noting: Option<Box<crate::access_log::Note>>,
 }
@@ -265,6 +273,9 @@ impl Core {
             faults: Vec::new(),
             failures: Vec::new(),
             told_max: connection_limit::TOLD_MAX,
+            room: u32::MAX,
+            settings: Default::default(),
+            log_faults: false,
             want_told: 0,
             result: None,
             last_fault: (0, 0),

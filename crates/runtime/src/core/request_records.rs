@@ -3,10 +3,11 @@
 
 use super::app::App;
 use super::slab::Id;
-use super::types::{Target, BACKENDS, NO_BACKEND};
+use super::types::{Side, Target, BACKENDS, NO_BACKEND};
 use super::Core;
 use crate::abi::*;
 use crate::access_log::LoggedRequest;
+use crate::signal::HandlerFault;
 
 /// Whether a fault comes from us or a backend, not from the client or its bytes.
 fn ours(kind: u32) -> bool {
@@ -141,7 +142,7 @@ impl Core {
     /// An answer was made here for a fault, or one was cut off. Where that is no fault of the
     /// client, a line on standard error tells the reason, at most one a second for each kind.
     pub(super) fn complain(&mut self, slot: Id, kind: u32, place: u32, cut: bool) {
-        if !ours(kind) || self.virtual_time {
+        if !(ours(kind) || self.log_faults) || self.virtual_time {
             return;
         }
         let Some(s) = self.slots.get(slot) else { return };
@@ -150,12 +151,7 @@ impl Core {
         let Some(more) = app.told.may(kind, self.now / 1_000_000_000) else { return };
         // A message of the program's own that breaks a rule is `internal` for the client.
         let name = app.fault_name(if s.fault != 0 && kind == WL_F_INTERNAL { u32::from(s.fault) } else { kind });
-        let at = app
-            .desc
-            .places
-            .get(place as usize)
-            .map(|p| format!(" at {}:{}:{}", p.file, p.line, p.column))
-            .unwrap_or_default();
+        let at = app.place_at(place);
         let client = std::net::SocketAddr::from(c.c.peer);
         let backend = app.backend_name(s.backend).map(|b| format!(", backend {b}")).unwrap_or_default();
         let status = s.outcome >> 8;
@@ -168,6 +164,33 @@ impl Core {
         };
         let more = if more > 0 { format!("; {more} more since the last such line") } else { String::new() };
         log::warn!(target: "app", "{}.{}: {name}{at}: client {client}{backend}{answer}{more}", app.desc.app, app.desc.ports[c.port as usize].name);
+    }
+
+    /// A line about a fault that ends no request, if all faults are logged. `id`: its connection.
+    pub(super) fn log_fault(&self, a: u16, (kind, place): HandlerFault, port: u32, id: Id) {
+        if !self.log_faults || self.virtual_time {
+            return;
+        }
+        let app = &self.apps[a as usize].app;
+        let Some(more) = app.told.may(kind, self.now / 1_000_000_000) else { return };
+        let port = app.desc.ports.get(port as usize).map(|p| format!(".{}", p.name)).unwrap_or_default();
+        let peer = match self.conns.get(id) {
+            Some(c) => match c.side {
+                Side::Client => format!(": client {}", std::net::SocketAddr::from(c.c.peer)),
+                Side::Backend => {
+                    app.backend_name((c.port, c.endpoint())).map(|b| format!(": backend {b}")).unwrap_or_default()
+                }
+            },
+            None => String::new(),
+        };
+        let (name, at) = (app.fault_name(kind), app.place_at(place));
+        let more = if more > 0 { format!("; {more} more since the last such line") } else { String::new() };
+        log::warn!(target: "app", "{}{port}: {name}{at}{peer}{more}", app.desc.app);
+    }
+
+    /// Every fault gets a line from now on.
+    pub fn log_faults(&mut self, on: bool) {
+        self.log_faults = on;
     }
 
     /// Logs the number of failures without a line.

@@ -278,7 +278,8 @@ impl Core {
 
     pub(super) fn count_fault_at(&mut self, id: Id, kind: u32, place: u32) {
         let (a, port) = (self.conns[id].app, self.conns[id].port);
-        self.count_fault(a, kind, place, u32::from(port));
+        self.log_fault(a, (kind, place), u32::from(port), id);
+        self.add_fault(a, kind, place, u32::from(port));
     }
 
     /// Closes a connection at the end of the batch, without its output: it cannot be served on.

@@ -215,6 +215,12 @@ pub struct Conn {
     pub member: u8,
     /// Of a conversation: others wait until it has taken its output.
     pub waited: bool,
+    /// Of a conversation: no message of it is read at present.
+    pub on_hold: bool,
+    /// Of a conversation: the protocol of messages to it, and the alternative in which it is read
+    /// behind the message at hand, `NO_PROTO` if that stays.
+    pub speaks: u16,
+    pub becomes: u16,
     /// Of a conversation: the connection whose output must drain before the next message is read.
     pub behind: Id,
     /// Of a conversation: the source whose message streams into its output.
@@ -292,6 +298,9 @@ impl Default for Conn {
             numbers: None,
             member: 0,
             waited: false,
+            on_hold: false,
+            speaks: NO_PROTO,
+            becomes: NO_PROTO,
             behind: Id::NIL,
             feeder: Id::NIL,
             after: None,
@@ -389,6 +398,8 @@ pub struct Task {
     pub req_streamed: bool,
     /// The handler closed its connection: no answer is missed.
     pub closed: bool,
+    /// Of a message in a conversation, before the first suspension: whether bytes lie behind it.
+    pub bytes_behind: bool,
     pub suspended: bool,
     pub req: Stored,
     /// One of each lies in the task itself: most handlers make one call. Empty between two
@@ -427,6 +438,7 @@ impl Default for Task {
             hold_req: false,
             req_streamed: false,
             closed: false,
+            bytes_behind: false,
             suspended: false,
             req: Stored::default(),
             parts: SmallVec::new(),

@@ -207,6 +207,8 @@ fn host() -> wl_host {
         dismiss: Some(dismiss),
         wait: Some(wait),
         changed: None,
+        r#become: None,
+        hold: None,
     }
 }
 
@@ -227,7 +229,7 @@ unsafe extern "C" fn reply(_: *mut wl_task, _: wl_bytes, _: u32, _: u32) {}
 
 unsafe extern "C" fn close(_: *mut wl_task) {}
 
-unsafe extern "C" fn tell(_: *mut wl_task, _: u32, _: wl_bytes, _: u32) -> u32 {
+unsafe extern "C" fn tell(_: *mut wl_task, _: u32, _: u32, _: wl_bytes, _: u32) -> u32 {
     WL_F_LOST
 }
 
@@ -237,7 +239,7 @@ unsafe extern "C" fn open(_: *mut wl_task, _: u32, _: u32) -> u32 {
 
 unsafe extern "C" fn shut(_: *mut wl_task, _: u32) {}
 
-unsafe extern "C" fn deliver(_: *mut wl_task, _: *const u64, _: u32, _: wl_bytes, _: u32, _: u32) {}
+unsafe extern "C" fn deliver(_: *mut wl_task, _: *const u64, _: u32, _: wl_bytes, _: u32, _: u32, _: u32) {}
 
 unsafe extern "C" fn dismiss(_: *mut wl_task, _: *const u64, _: u32) {}
 

@@ -179,6 +179,9 @@ impl Prepared {
                 continue;
             }
             core.set_rank(here[..index].iter().filter(|h| **h).count() as u32);
+            if options.log_faults {
+                core.log_faults();
+            }
             core.crowded = segmented && cpus.iter().filter(|c| **c == cpus[index]).count() > 1;
             let inserting = inserting.take();
             if inserting.is_some() {

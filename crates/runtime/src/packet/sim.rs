@@ -152,6 +152,7 @@ impl PacketSim {
             rps: None,
         });
         core.watch();
+        core.keep_lines();
         core.start();
         Ok(PacketSim { core, lines, now: begin, faults: Vec::new() })
     }
@@ -182,6 +183,11 @@ impl PacketSim {
     /// The next frame that has left through an instance of a port.
     pub fn take(&mut self, port: usize, instance: usize) -> Option<Vec<u8>> {
         self.lines.get(port)?.get(instance)?.lock().unwrap_or_else(|e| e.into_inner()).sent.pop_front()
+    }
+
+    /// The next line that the program has logged.
+    pub fn logged(&mut self) -> Option<Vec<u8>> {
+        self.core.logged()
     }
 
     /// Time goes on; due timers run, each at its own time.

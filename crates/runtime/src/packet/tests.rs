@@ -100,6 +100,7 @@ pub fn desc(mode: u64) -> Desc {
         pauses: None,
         alone: false,
         run_to: None,
+        run_as: 0,
         begins: Begins::Any,
         frames,
         sends: true,
@@ -131,6 +132,7 @@ pub fn desc(mode: u64) -> Desc {
             form: Form::Plain,
             default: Some(ParamValue::UInt(mode)),
             doc: String::new(),
+            live: false,
         }],
         ports: vec![
             port("wire", FrameEngine::Memory),

@@ -3,6 +3,7 @@
 use crate::control::Where;
 use crate::engine::{EngineKind, Waker};
 use crate::program::Program;
+use crate::reload::Reload;
 use crate::view::{Group, View};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -37,6 +38,10 @@ pub struct ServeOptions {
     pub stop: Stop,
     /// Where a line is written for each request; `-`: standard output.
     pub access_log: Option<std::path::PathBuf>,
+    /// Each fault has a line in the log, at most one for each kind and second.
+    pub log_faults: bool,
+    /// Reads the settings again, at SIGHUP.
+    pub reload: Option<Reload>,
     /// Of apps with frame ports.
     pub frames: crate::packet::Options,
     /// Called once, when all ports are open.
@@ -58,6 +63,8 @@ impl Default for ServeOptions {
             drain_limit: Duration::from_secs(10),
             stop: Stop::default(),
             access_log: None,
+            log_faults: false,
+            reload: None,
             frames: crate::packet::Options::default(),
             ready: None,
         }

@@ -158,6 +158,17 @@ pub enum StmtKind {
     Forget(Expr),
     /// `close client`
     Close(Expr),
+    /// `become websocket for client, up with rest`; without a list it is the message's connection.
+    Become {
+        protocol: Path,
+        members: Vec<Expr>,
+        rest: bool,
+    },
+    /// `hold client`, `release client`
+    Hold {
+        member: Expr,
+        on: bool,
+    },
     /// `up = open db[i]`
     Open {
         place: Expr,

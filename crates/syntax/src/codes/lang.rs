@@ -732,6 +732,13 @@ pub static CODES: &[Code] = &[
          has `up`, `down` and `sharing session`. Such a message is whole when it is sent. So its unit \
          has no `stream`, and it does not depend on what the other conversation remembers.",
         "unit M { n: u8 }\nprotocol p { stateless  request M  response M }\napp a {\n    port c = listen tcp(80) as p\n    table known: u8 -> connection of c { capacity 9 }\n    on c(m) { reply m }\n}\n"),
+    code("E0699", "a change of protocol that a connection cannot make",
+        "A conversation's connection begins with the protocol of its port, `as lines`, and may become \
+         those behind `then`. `become tunnel` is for the connection of the message at hand, `become \
+         tunnel for client, up` for these. A connection whose message is not at hand must be on hold, \
+         so that none of its messages is read in the old protocol. `hold client` stands in the handler \
+         of the message that asks for the change. Protocols of requests and answers do not change.",
+        "unit M { n: u8 }\nprotocol p { up M  down M  sharing session }\nprotocol q { up M  down M  sharing session }\napp a {\n    port c = listen tcp(80) as p\n    on c(m) { become q }\n}\n"),
     code("W0901", "a decision by a value from before a call",
         "The program reads state before a call, and the value decides something after the call. \
          Another handler may have changed the state meanwhile.",

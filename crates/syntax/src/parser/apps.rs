@@ -268,9 +268,16 @@ impl Parser<'_> {
                 protocols.push(self.path("a protocol")?);
             }
         }
+        let mut becomes = Vec::new();
+        if !protocols.is_empty() && self.eat_word("then") {
+            becomes.push(self.path("a protocol")?);
+            while self.eat_word("or") {
+                becomes.push(self.path("a protocol")?);
+            }
+        }
         let count = if self.at_sign("[") && !self.breaks(0) { Some(self.port_count()?) } else { None };
         let options = if self.at_sign("{") && !self.token(0).newline { self.port_options()? } else { Vec::new() };
-        Ok(Port { name, direction, transport, args, protocols, count, options })
+        Ok(Port { name, direction, transport, args, protocols, becomes, count, options })
     }
 
     /// `listen tcp(80)`; for a device, `nic("eth0")`, the direction is called `device`, and a list

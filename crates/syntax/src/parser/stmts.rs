@@ -12,6 +12,7 @@ use crate::token::Tok;
 const STMT_WORDS: &[&str] = &[
     "let", "var", "for", "loop", "break", "continue", "return", "reply", "fault", "remove", "append", "insert",
     "update", "write", "uncached", "answered", "forget", "drop", "close", "log", "expect", "if", "match", "call",
+    "become", "hold", "release",
 ];
 
 impl Parser<'_> {
@@ -144,6 +145,11 @@ impl Parser<'_> {
                 self.bump();
                 Ok(StmtKind::Close(self.place()?))
             }
+            "become" => self.become_stmt(),
+            "hold" | "release" => {
+                self.bump();
+                Ok(StmtKind::Hold { member: self.place()?, on: word == "hold" })
+            }
             "log" => {
                 self.bump();
                 let mut values = vec![self.expr()?];
@@ -159,6 +165,26 @@ impl Parser<'_> {
             "publish" | "subscribe" | "unsubscribe" => self.not_yet(&format!("`{word}`")),
             _ => self.expr_stmt(),
         }
+    }
+
+    /// `become websocket for client, up with rest`
+    fn become_stmt(&mut self) -> P<StmtKind> {
+        self.bump();
+        let protocol = self.path("a protocol")?;
+        let mut members = Vec::new();
+        if self.at_word("for") && !self.breaks(0) {
+            self.bump();
+            members.push(self.place()?);
+            while self.eat(",") {
+                members.push(self.place()?);
+            }
+        }
+        let rest = self.at_word("with") && !self.breaks(0);
+        if rest {
+            self.bump();
+            self.expect_word("rest")?;
+        }
+        Ok(StmtKind::Become { protocol, members, rest })
     }
 
     /// `insert Vlan { … } before p.ip4`

@@ -74,6 +74,8 @@ pub fn table() -> wl_host {
         dismiss: Some(dismiss),
         wait: Some(wait),
         changed: None,
+        r#become: None,
+        hold: None,
     }
 }
 
@@ -85,7 +87,7 @@ unsafe extern "C" fn close(_: *mut wl_task) {}
 /// As for `call`.
 unsafe extern "C" fn wait(_: *mut wl_task, _: u32, _: u64, _: u64, _: u32) {}
 
-unsafe extern "C" fn tell(_: *mut wl_task, _: u32, _: wl_bytes, _: u32) -> u32 {
+unsafe extern "C" fn tell(_: *mut wl_task, _: u32, _: u32, _: wl_bytes, _: u32) -> u32 {
     WL_F_LOST
 }
 
@@ -95,7 +97,7 @@ unsafe extern "C" fn open(_: *mut wl_task, _: u32, _: u32) -> u32 {
 
 unsafe extern "C" fn shut(_: *mut wl_task, _: u32) {}
 
-unsafe extern "C" fn deliver(_: *mut wl_task, _: *const u64, _: u32, _: wl_bytes, _: u32, _: u32) {}
+unsafe extern "C" fn deliver(_: *mut wl_task, _: *const u64, _: u32, _: wl_bytes, _: u32, _: u32, _: u32) {}
 
 unsafe extern "C" fn dismiss(_: *mut wl_task, _: *const u64, _: u32) {}
 
@@ -122,7 +124,7 @@ unsafe extern "C" fn grow(core: *mut wl_core, need: u32) -> c_int {
 unsafe extern "C" fn log_line(core: *mut wl_core, level: u32, text: wl_bytes) {
     // SAFETY: as above.
     let (this, text) = unsafe { (of(core), text.as_slice()) };
-    crate::log_lines::log_line(&this.app.app.desc.app, level, text);
+    this.app.log_line(level, text);
 }
 
 unsafe extern "C" fn fault(core: *mut wl_core, kind: u32, place: u32) {

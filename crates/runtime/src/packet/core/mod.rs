@@ -150,6 +150,7 @@ pub struct CoreParts {
 
 pub struct PacketCore {
     app: AppCore,
+    log_faults: bool,
     number: usize,
     others: Vec<PacketCore>,
     fans: Fans,
@@ -255,6 +256,7 @@ impl PacketCore {
         PacketCore {
             number: p.number,
             others: p.others,
+            log_faults: false,
             fans: p.fans,
             shared: 0,
             borrowed: false,
@@ -570,11 +572,31 @@ impl PacketCore {
         }
     }
 
+    /// Every fault gets a line, at most one a second for each kind.
+    pub fn log_faults(&mut self) {
+        self.log_faults = true;
+        self.others.iter_mut().for_each(Self::log_faults);
+    }
+
+    /// Keeps the program's lines, for tests.
+    pub fn keep_lines(&mut self) {
+        self.app.logged = Some(Default::default());
+    }
+
+    /// The next line that the program has logged.
+    pub fn logged(&mut self) -> Option<Vec<u8>> {
+        self.app.logged.as_mut()?.pop_front()
+    }
+
     fn count_fault(&mut self, kind: u32, place: u32) {
         if let Some(w) = self.watched.as_mut().filter(|w| w.len() < FAULTS_MAX) {
             w.push((kind, place));
         }
         self.last_fault = (kind, place);
+        if self.log_faults {
+            let since = std::time::UNIX_EPOCH.elapsed().unwrap_or_default();
+            self.app.app.log_packet_fault(kind, place, since.as_secs());
+        }
         self.counts_of().faults.add(kind, place);
         if !self.in_fault_handler && !self.app.fault_handlers.is_empty() && self.faults.len() < FAULTS_MAX {
             self.faults.push(wl_fault { kind: kind as u16, place, ..wl_fault::default() });

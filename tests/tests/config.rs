@@ -1,0 +1,214 @@
+//! A configuration file: options and parameters, checked with their places in it. SIGHUP has it
+//! read again: running services take what may change, and say what may not.
+
+use std::time::Duration;
+use wireloom_tests::folder::Folder;
+use wireloom_tests::{admin, finish, free_port, plain, quickly_compiled, Client, Process, Wireloom};
+
+/// Answers each line with a word, and with a number that its core has kept since the start.
+const PROGRAM: &str = r#"
+unit Line { text: bytes<64> until "\n" }
+unit Answer { text: bytes<64> until "\n" }
+protocol lines {
+    request  Line
+    response Answer
+    stateless
+}
+
+app words {
+    param port:  u16
+    param word:  bytes<16> = "one"
+    param first: u32 = 1
+
+    state kept: u32 = 0
+    port client = listen tcp(port) as lines
+
+    on start { kept = first }
+
+    on client(line) {
+        reply Answer { text: concat(line.text, concat(word, text(kept))) }
+    }
+}
+"#;
+
+/// A service with a file that it reads.
+struct Service {
+    folder: Folder,
+    process: Process,
+}
+
+impl Service {
+    fn new(config: &str, args: &[&str]) -> Service {
+        let folder = Folder::new("config");
+        std::fs::write(folder.file("words.loom"), PROGRAM).unwrap();
+        std::fs::write(folder.file("words.toml"), config).unwrap();
+        let (program, file) = (folder.name_of("words.loom"), folder.name_of("words.toml"));
+        let args = [&["--config", file.as_str()], args].concat();
+        let process = Wireloom::run_file(&program, &args, |c| {
+            quickly_compiled(c);
+        });
+        Service { folder, process }
+    }
+
+    /// Changes the file, and waits until the service has said so.
+    fn reload(&self, config: &str, says: &str) {
+        let said = || self.process.output().matches(says).count();
+        let before = said();
+        std::fs::write(self.folder.file("words.toml"), config).unwrap();
+        self.process.signal(libc::SIGHUP);
+        admin::eventually(says, || said() > before);
+    }
+
+    fn client(&self) -> Client {
+        Client::connect(self.process.port)
+    }
+}
+
+fn ask(client: &mut Client, answer: &str) {
+    client.send("x").send("\n").expect(format!("x{answer}\n"));
+}
+
+#[test]
+fn a_service_takes_what_may_change_and_says_what_may_not() {
+    if plain() {
+        return;
+    }
+    let mut service = Service::new("[set]\nword = \"two\"\nfirst = 7\n", &[]);
+    let mut client = service.client();
+    ask(&mut client, "two7");
+    service.reload("drain = 3\n[set]\nword = \"three\"\nfirst = 8\n", "words.first keeps its value");
+    let said = service.process.output();
+    assert!(said.contains("words.word has its new value") && said.contains("--drain keeps its value"), "{said}");
+    ask(&mut client, "three7");
+    ask(&mut service.client(), "three7");
+    // One without a value has the program's own again.
+    service.reload("[set]\nfirst = 7\n", "words.word has its new value");
+    ask(&mut client, "one7");
+    service.reload("[set]\nfirst = 7\n", "nothing has changed");
+    service.process.signal(15);
+    assert_eq!(service.process.exit(), Some(0));
+}
+
+/// A file with an error changes nothing, and the next one is taken.
+#[test]
+fn an_error_changes_nothing() {
+    if plain() {
+        return;
+    }
+    let service = Service::new("[set]\nword = \"two\"\n", &[]);
+    let mut client = service.client();
+    let cases = [
+        ("[set]\nword = \"three\"\nfirst = \"many\"\n", "words.toml:3:1: parameter `first`"),
+        ("[set]\nword = \"three\"\nwrod = 1\n", "did you mean `word`?"),
+        ("[set]\nword = \"a word that is too long\"\n", "words.toml:2:1: parameter `word`"),
+        ("[set\n", "words.toml:1:"),
+        ("drain = \"soon\"\n[set]\nword = \"three\"\n", "words.toml:1:9: "),
+    ];
+    for (config, says) in cases {
+        service.reload(config, says);
+        ask(&mut client, "two1");
+    }
+    std::fs::remove_file(service.folder.file("words.toml")).unwrap();
+    service.process.signal(libc::SIGHUP);
+    admin::eventually("no file", || service.process.output().contains("No such file"));
+    ask(&mut client, "two1");
+    service.reload("[set]\nword = \"four\"\n", "words.word has its new value");
+    ask(&mut client, "four1");
+}
+
+#[test]
+fn the_command_line_goes_before_the_file() {
+    if plain() {
+        return;
+    }
+    let service = Service::new("[set]\nword = \"file\"\nfirst = 2\nport = 1\n", &["--set", "word=line"]);
+    let mut client = service.client();
+    ask(&mut client, "line2");
+    service
+        .reload("[set]\nword = \"again\"\nfirst = 2\nclient.idle_timeout = \"9s\"\n", "words.client.idle_timeout has");
+    ask(&mut client, "line2");
+}
+
+/// Places of a port: more are given at once, fewer as clients leave.
+#[test]
+fn limits_of_ports_change_under_clients() {
+    if plain() {
+        return;
+    }
+    let limit = |n: u32| format!("[set.client]\nmax_connections = {n}\naccept_timeout = \"60s\"\n");
+    let mut service = Service::new(&limit(2), &[]);
+    let (mut a, mut b) = (service.client(), service.client());
+    ask(&mut a, "one1");
+    ask(&mut b, "one1");
+    let (mut c, mut d) = (service.client(), service.client());
+    c.send("x\n").expect_silence(Duration::from_millis(300));
+    service.reload(&limit(3), "max_connections has its new value");
+    c.expect("xone1\n");
+    d.send("x\n").expect_silence(Duration::from_millis(300));
+    // Three are in; of a limit of one, only the last to leave makes room.
+    service.reload(&limit(1), "max_connections has its new value");
+    drop(a);
+    d.expect_silence(Duration::from_millis(300));
+    drop(b);
+    d.expect_silence(Duration::from_millis(300));
+    drop(c);
+    d.expect("xone1\n");
+    // A shorter patience holds for connections from their next bytes on.
+    service.reload("[set.client]\nidle_timeout = \"100ms\"\n", "client.idle_timeout has its new value");
+    ask(&mut d, "one1");
+    d.expect_closed();
+    service.process.signal(15);
+    assert_eq!(service.process.exit(), Some(0));
+}
+
+/// Errors show their place in the file, before anything is opened.
+#[test]
+fn errors_show_their_places() {
+    let cases = [
+        ("prot = 1\n", "b.toml:1:1: there is no option `prot`"),
+        ("drian = 1\n", "did you mean `drain`?"),
+        ("cores = \"0\"\ndrain = -1\n", "b.toml:2:9: invalid value '-1' for '--drain <SECONDS>'"),
+        ("rps = \"often\"\n", "[possible values: auto, on, off]"),
+        ("pace = 3\n", "b.toml:1:8: expected true or false"),
+        ("set = 3\n", "b.toml:1:7: expected a table of parameters: `[set]`"),
+        ("bind = \"wire=pcap:x\"\n", "expected a table: `[bind]`"),
+        ("config = \"other.toml\"\n", "there is no option `config`"),
+        ("admin = 1979-05-27\n", "b.toml:1:9: no option is a date"),
+        ("[set]\nport = 70000\n", "b.toml:2:1: parameter `port`: must be at most 65535"),
+        ("[set]\nservers = [\"127.0.0.1:1\", \"nonsense\"]\n", "b.toml:2:1: parameter `servers`"),
+        ("[set]\nservers = [\"127.0.0.1:1,127.0.0.1:2\"]\n", "b.toml:2:12: an item of a list has no comma"),
+        (
+            "[set.clinet]\nidle = \"1s\"\n",
+            "b.toml:2:1: app `http_balancer` has no port `clinet`; did you mean `client`?",
+        ),
+        ("[set]\nport = 1\nport = 2\n", "b.toml:3:1: duplicate key"),
+    ];
+    let folder = Folder::new("config-errors");
+    for (config, says) in cases {
+        std::fs::write(folder.file("b.toml"), config).unwrap();
+        let out = Wireloom::command(&["run", "apps/http_balancer.loom", "--config", &folder.name_of("b.toml")]);
+        assert!(out.code == Some(1) && out.text.contains(says), "{config}: {}", out.text);
+    }
+}
+
+/// An executable made by `build` has no `run` in front of its options.
+#[test]
+fn a_built_program_reads_it_too() {
+    if plain() {
+        return;
+    }
+    let (folder, port) = (Folder::new("config-built"), free_port());
+    std::fs::write(folder.file("words.loom"), PROGRAM).unwrap();
+    std::fs::write(folder.file("words.toml"), format!("[set]\nport = {port}\nword = \"built\"\n")).unwrap();
+    let (program, built) = (folder.name_of("words.loom"), folder.name_of("words"));
+    let out = Wireloom::command_with(&["build", &program, "-o", &built], |c| {
+        quickly_compiled(c);
+    });
+    assert_eq!(out.code, Some(0), "{}", out.text);
+    let mut command = std::process::Command::new(&built);
+    command.args(["--config", &folder.name_of("words.toml")]);
+    let process = Process::start_ours("words", &mut command, port);
+    ask(&mut Client::connect(process.port), "built1");
+    let refused = finish(std::process::Command::new(&built).args(["--config", "/nowhere.toml"]));
+    assert!(refused.code == Some(1) && refused.text.contains("/nowhere.toml"), "{}", refused.text);
+}
