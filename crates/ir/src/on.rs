@@ -84,7 +84,13 @@ impl On {
     pub fn frame_unit(&self) -> Option<UnitId> {
         match self {
             On::Frame { unit, .. } | On::Check { unit, .. } => Some(*unit),
-            On::Message { .. } | On::Opened(_) | On::Closed(_) | On::Greeting(_) | On::Probe(_) | On::Reset(_) | On::Signal(_) => None,
+            On::Message { .. }
+            | On::Opened(_)
+            | On::Closed(_)
+            | On::Greeting(_)
+            | On::Probe(_)
+            | On::Reset(_)
+            | On::Signal(_) => None,
             On::Upstream { .. } | On::UpstreamOpened(_) | On::UpstreamClosed(_) => None,
             On::Fault | On::Start | On::End | On::Every(_) | On::Test(_) => None,
         }
@@ -94,7 +100,13 @@ impl On {
     pub fn frame_port(&self) -> Option<PortId> {
         match self {
             On::Frame { port, .. } => Some(*port),
-            On::Message { .. } | On::Opened(_) | On::Closed(_) | On::Greeting(_) | On::Probe(_) | On::Reset(_) | On::Signal(_) => None,
+            On::Message { .. }
+            | On::Opened(_)
+            | On::Closed(_)
+            | On::Greeting(_)
+            | On::Probe(_)
+            | On::Reset(_)
+            | On::Signal(_) => None,
             On::Upstream { .. } | On::UpstreamOpened(_) | On::UpstreamClosed(_) => None,
             On::Fault | On::Start | On::End | On::Every(_) | On::Test(_) | On::Check { .. } => None,
         }
