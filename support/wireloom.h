@@ -244,9 +244,9 @@ typedef struct wl_host {
     void (*deliver)(struct wl_task *, const uint64_t *handle, uint32_t n, wl_bytes head, uint32_t tail, uint32_t proto, uint32_t place);
     /* Closes such connections when their output is sent. */
     void (*dismiss)(struct wl_task *, const uint64_t *handle, uint32_t n);
-    /* A part that is answered when the rest of the request has come (table WL_BODY), or when the
-     * entry of a table with this hash has changed, or after so
-     * long. It may be answered earlier. `flags`: WL_C_HOLD_REQ. */
+    /* A part that is answered when the rest of the request has come (table WL_BODY). Of another
+     * table: when the entry with this hash has changed, or after so long. It may be answered
+     * earlier. `flags`: WL_C_HOLD_REQ. */
     void (*wait)(struct wl_task *, uint32_t table, uint64_t hash, uint64_t timeout_ns, uint32_t flags);
     /* An entry for which handlers wait has been set or removed. */
     void (*changed)(struct wl_core *, uint32_t table, uint64_t hash);

@@ -477,7 +477,7 @@ pub struct ProtocolDesc {
     /// Bytes that may stand in front of a request, and how often: they are dropped.
     #[serde(default)]
     pub ignore: Option<(Vec<u8>, u8)>,
-    /// What a client waits for before it sends the rest of a request with `WL_M_EXPECTS`.
+    /// The bytes that a client waits for before it sends the rest of a request with `WL_M_EXPECTS`.
     #[serde(default)]
     pub expects: Vec<u8>,
     /// The classes that answers are counted as.
@@ -612,8 +612,8 @@ pub enum HandlerOn {
     Closed {
         port: u32,
     },
-    /// A piece of the streamed bytes of a port's messages; `alternative` as of `Message`. Whether it
-    /// may change them.
+    /// A piece of the streamed bytes of a port's messages; `alternative` as of `Message`. Whether
+    /// it may change them.
     Piece {
         port: u32,
         alternative: u32,

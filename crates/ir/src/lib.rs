@@ -433,8 +433,8 @@ pub struct Protocol {
     /// This message of a server says that its session is reset.
     #[serde(default)]
     pub reset: Option<Expr>,
-    /// Pieces of the message's streamed bytes that a handler changes go on in chunks (RFC 9112 section
-    /// 7.1). Only where a handler does.
+    /// Pieces of the message's streamed bytes that a handler changes go on in chunks (RFC 9112
+    /// section 7.1). Only where a handler does.
     #[serde(default)]
     pub chunks_request: Option<Expr>,
     #[serde(default)]

@@ -290,7 +290,8 @@ rows! {
         "The items of a list, with a separator between them.";
     Trim "trim_bytes" (Bytes, Set) -> Bytes, Bytes, Pure, CPU,
         "bytes without those of the charset at both ends", "trim(b, set)";
-    // A text and a path: of each step 1, the length (2 bytes, low first) and a key; or 2 and an index (4 bytes).
+    // A text and a path: of each step 1, the length (2 bytes, low first) and a key; or 2 and an
+    // index (4 bytes).
     JsonRaw "json_raw" (Bytes, Bytes) -> Option(&Bytes), Bytes, Pure, CPU, "The text of a JSON value at a path.";
     JsonText "json_text" (Bytes, Bytes) -> Option(&Bytes), Bytes, Scratch, CPU, "The characters of a string at a path.";
     JsonInt "json_int" (Bytes, Bytes) -> Option(&U(64)), Bytes, Pure, CPU,

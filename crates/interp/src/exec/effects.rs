@@ -212,7 +212,9 @@ pub fn effect(env: &Env, s: &StmtKind, locals: &mut [Value]) -> Res<()> {
             let key = here.bytes(key)?;
             // SAFETY: as for reply; the key's bytes are valid during the call.
             if let Some(f) = unsafe { (*a.core().host).pool } {
-                unsafe { f(a.task, upstream.0, wl_bytes { p: key.as_ptr(), n: key.len() as u32, ..wl_bytes::default() }) }
+                unsafe {
+                    f(a.task, upstream.0, wl_bytes { p: key.as_ptr(), n: key.len() as u32, ..wl_bytes::default() })
+                }
             }
         }
         StmtKind::Dismiss(to) => {

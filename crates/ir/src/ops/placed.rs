@@ -161,9 +161,14 @@ pub fn cpu_only(e: &ExprKind) -> Option<&'static str> {
         Count(_) | Find { .. } | CountOf { .. } | AnyToken { .. } | MakeList(_) | ListLen(_) | ListGet(..) => "a list",
         Session(_) | UnitParam(..) | Acc | HasMsg(_) | Held(_) | PartStatus(_) | Parts | ConnPeer | ConnLocal
         | ConnId | UpstreamConn(_) | ConnHandle | ConnFlow => "a message",
-        PortUp(..) | PortLoad(..) | Pooled { .. } | Ketama(..) | Modula(..) | Maglev(..) | GroupCount(_) | GroupBytes(_) => {
-            "an instance of a port"
-        }
+        PortUp(..)
+        | PortLoad(..)
+        | Pooled { .. }
+        | Ketama(..)
+        | Modula(..)
+        | Maglev(..)
+        | GroupCount(_)
+        | GroupBytes(_) => "an instance of a port",
         Draining => "`draining`",
     })
 }

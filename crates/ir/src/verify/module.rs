@@ -377,10 +377,8 @@ impl Checker<'_> {
                 | On::Test(_)
                 | On::Check { .. } => (None, false),
             };
-            let message = matches!(
-                h.on,
-                On::Message { .. } | On::Piece { .. } | On::Greeting(_) | On::Probe(_) | On::Reset(_)
-            );
+            let message =
+                matches!(h.on, On::Message { .. } | On::Piece { .. } | On::Greeting(_) | On::Probe(_) | On::Reset(_));
             let code = Code {
                 kind: if message { BodyKind::Message } else { BodyKind::Event },
                 ret: m.signal_of(h.on).map(|s| s.ret),
