@@ -119,7 +119,7 @@ impl Module {
             On::Message { protocol, .. } => unit(protocol, |p| Some(p.request)),
             On::Piece { port, protocol } => match self.ports.get(port.index())?.kind {
                 desc::PortKind::Listen(_) => unit(protocol, |p| Some(p.request)),
-                _ => unit(protocol, |p| p.response),
+                desc::PortKind::Connect(_) | desc::PortKind::Frames { .. } => unit(protocol, |p| p.response),
             },
             On::Upstream { upstream, protocol } => {
                 unit(self.spoken(Peer::Upstream(upstream), protocol)?, |p| p.response)

@@ -522,10 +522,7 @@ impl Checker<'_> {
             Kind::Room => self.is_uint(ty),
             Kind::Option(of) => matches!(self.ty(ty), Ty::Option(t) if self.is_of(*of, *t, first)),
             Kind::Maybe(of) | Kind::Many(of) => self.is_of(*of, ty, first),
-            Kind::BytesList => match self.ty(ty) {
-                Ty::List(of, _) => self.is_bytes(*of),
-                _ => false,
-            },
+            Kind::BytesList => matches!(self.ty(ty), Ty::List(of, _) if self.is_bytes(*of)),
         }
     }
 }
