@@ -614,7 +614,12 @@ WL_INLINE bool wl_cut(wl_fx *x, wl_view *v, const uint32_t pos, const uint32_t n
 /* The same but where the headers have constant places: such code is short. */
 #define WL_FORGET_FAR(forget) do { if (!x->sure) { forget; } } while (0)
 #define WL_FORGET_FLAG(b) ((b) = (bool)(((b) ^ WL_ANEW) & 1))
-#define WL_FORGET_NUMBER(v) ((v) ^= (__typeof__(v))WL_ANEW)
+/* A number of 32 bits is combined as one: of a combination of 64 bits the upper half would be
+   unknown, and not 0 as on other ways. Each such number would double the ways that do not join. */
+#define WL_FORGET_NUMBER(v) do { \
+    if (sizeof(v) == 8) (v) ^= (__typeof__(v))WL_ANEW; \
+    else { uint32_t f_ = (uint32_t)(v); const uint32_t z32_ = (uint32_t)WL_ANEW; __asm__("%0 ^= %1" : "+w"(f_) : "w"(z32_)); (v) = (__typeof__(v))f_; } \
+} while (0)
 #ifdef WL_BYTES
 #include "bpf_bytes.h"
 #endif
@@ -707,7 +712,7 @@ WL_INLINE bool wl_ring_push(void *ring, const void *record, const uint64_t n, co
    that the program has; place 0 of the masks has their number. No part of its callers for the
    verifier. */
 #define WL_WILDCARD(map, masks, keys, values, most) \
-int map##_find(const struct map##_key *k, struct map##_found *found) { \
+__attribute__((noinline)) int map##_find(const struct map##_key *k, struct map##_found *found) { \
     const uint32_t zero = 0; \
     if (!k || !found) return 0; \
     const struct map##_mask *m = bpf_map_lookup_elem(&masks, &zero); \

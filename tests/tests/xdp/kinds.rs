@@ -105,6 +105,45 @@ app rounds {
     assert!(sum.sent > 1000 && sum.entries > 4, "{sum:?}");
 }
 
+/// Ways through searches within searches join for the kernel's verifier: else each search would
+/// double what it follows.
+#[test]
+fn searches_within_searches() {
+    let folder = Folder::new("xdp-searches");
+    let pair = |n: u32| {
+        format!(
+            "if let a{n} = t[(p.len + u32({n})) % u32(5)] {{
+                if let b{n} = u[(a{n} - s) % u32(4)] {{ s += p.len * 31 + b{n}.n  log \"b \", b{n}.a }}
+                if let c{n} = few[a{n} % u32(9)] {{ log \"c \", c{n} }}
+                if let d{n} = nets[ip4(a{n})] {{ s += u32(d{n}) }}
+                log \"a \", a{n}
+            }}\n"
+        )
+    };
+    let pairs: String = (0..6).map(pair).collect();
+    let path = written(
+        &folder,
+        &format!(
+            "app searches {{
+    port wire = nic(\"eth0\")
+    table t: wildcard u32 -> u32 {{ capacity 8 }}
+    table u: u32 -> record {{ a: u64, n: u32 }} {{ capacity 80 }}
+    table few: array u32 -> u16 {{ capacity 9 }}
+    table nets: lpm ip4 -> u8 {{ capacity 9 }}
+    state s: u32
+    on start {{ t.insert(u32(2), u32(3), u32(1), u32(7)) nets.insert(0.0.0.0/30, u8(3)) }}
+    on wire(p) {{
+        u[p.len % 4] = {{ a: 1 << 40, n: p.len }}
+        {pairs}p -> kernel
+    }}
+}}
+"
+        ),
+    );
+    let Some(sum) = compare(&path, &[], hostile(500)) else { return };
+    assert!(sum.lines > 1000, "{sum:?}");
+}
+
 /// Prefixes are found longest first, and change between packets.
 #[test]
 fn prefixes() {

@@ -169,7 +169,8 @@ impl<'m> BodyGen<'_, 'm> {
         let (codec, words, cap) = (self.g.xdp_codec(t.value), x.value_words().max(1), t.capacity);
         match s {
             StmtKind::TableGet { key, dst, .. } => {
-                let (text, dst, lock) = (self.expr(key), self.name(*dst), self.xdp_lock_slot(&n));
+                let (text, found, lock) = (self.expr(key), self.xdp_found(*dst), self.xdp_lock_slot(&n));
+                let dst = self.name(*dst);
                 line!(self, "{{ const uint64_t i_ = {text};");
                 self.check(key.may_fault());
                 line!(self, "{dst}.has = false;\nstruct {n}_slot *s_ = {n}_at(i_);");
@@ -179,7 +180,7 @@ impl<'m> BodyGen<'_, 'm> {
                         "uint64_t v_[{words}];\nif (WL_UNLIKELY(!WL_PEEK({words}, v_, s_))) {{\n{lock}WL_COPY({words}, v_, s_->value);\nwl_unlock(&s_->lock);\n}}\n{dst}.v = unpack_{codec}(v_, 0);"
                     ),
                 };
-                line!(self, "if (s_) {{\n{dst}.has = true;\n{read}\n}} }}\nWL_FORGET_FLAG({dst}.has);");
+                line!(self, "if (s_) {{\n{dst}.has = true;\n{read}\n}} }}\n{found}");
             }
             StmtKind::TablePut { key, value, place, .. } => {
                 let (c, new) = (self.g.cty(t.value), self.expr(value));
@@ -291,7 +292,8 @@ impl<'m> BodyGen<'_, 'm> {
     pub(super) fn xdp_prefix(&mut self, x: &XdpTable, s: &'m StmtKind) {
         let StmtKind::TableGet { key, dst, .. } = s else { return };
         let (t, n) = (&self.g.m.tables[x.table.index()], &x.map);
-        let (codec, text, dst) = (self.g.xdp_codec(t.value), self.expr(key), self.name(*dst));
+        let (codec, text, found) = (self.g.xdp_codec(t.value), self.expr(key), self.xdp_found(*dst));
+        let dst = self.name(*dst);
         let c = self.g.cty(t.key);
         line!(self, "{{ const {c} key_ = {text};");
         self.check(key.may_fault());
@@ -314,21 +316,18 @@ impl<'m> BodyGen<'_, 'm> {
             "struct {n}_key k_ = {{.bits = {}}};\n{copy}\nconst struct {n}_value *s_ = bpf_map_lookup_elem(&{n}, &k_);",
             8 * x.key
         );
-        line!(
-            self,
-            "{dst}.has = s_ != NULL;\nif (s_) {dst}.v = unpack_{codec}(s_->v, 0); }}\nWL_FORGET_FLAG({dst}.has);"
-        );
+        line!(self, "{dst}.has = s_ != NULL;\nif (s_) {dst}.v = unpack_{codec}(s_->v, 0); }}\n{found}");
     }
 
     /// A lookup in a wildcard table.
     pub(super) fn xdp_wildcard(&mut self, x: &XdpTable, s: &'m StmtKind) {
         let StmtKind::TableGet { key, dst, .. } = s else { return };
         let (t, n) = (&self.g.m.tables[x.table.index()], x.map.clone());
-        let (codec, dst) = (self.g.xdp_codec(t.value), self.name(*dst));
+        let (codec, found, dst) = (self.g.xdp_codec(t.value), self.xdp_found(*dst), self.name(*dst));
         let words = x.key_words();
         self.xdp_packed(x, key);
         line!(self, "WL_FORGET(k_.w, {words});\nstruct {n}_found f_ = {{0}};\n{dst}.has = {n}_find(&k_, &f_) > 0;");
-        line!(self, "if ({dst}.has) {dst}.v = unpack_{codec}(f_.v, 0); }}\nWL_FORGET_FLAG({dst}.has);");
+        line!(self, "if ({dst}.has) {dst}.v = unpack_{codec}(f_.v, 0); }}\n{found}");
     }
 }
 

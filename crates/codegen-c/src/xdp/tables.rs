@@ -366,6 +366,21 @@ impl<'m> BodyGen<'_, 'm> {
         self.check(key.may_fault());
     }
 
+    /// Behind a search: whether an entry was found is not known to the verifier, and no more is its
+    /// value, which else would tell the ways apart.
+    pub(super) fn xdp_found(&self, dst: LocalId) -> String {
+        let (place, mut value) = (self.name(dst), String::new());
+        if let (Ty::Option(inner), 0) = (self.g.m.ty(self.locals[dst.index()].ty), self.xdp.depth) {
+            self.forget_at(*inner, &format!("{place}.v"), &mut value)
+        }
+        let value = if value.is_empty() {
+            value
+        } else {
+            format!("\nWL_FORGET_FAR({});", value.trim_end().trim_end_matches(';'))
+        };
+        format!("WL_FORGET_FLAG({place}.has);{value}")
+    }
+
     /// A lock that is not to be had is a fault.
     pub(super) fn xdp_lockless(&mut self, failed: &str) {
         let leave = self.leave_fault();
@@ -402,13 +417,10 @@ impl<'m> BodyGen<'_, 'm> {
         match s {
             TableStmt::Get { key, dst, .. } => {
                 self.xdp_key(t, key);
-                let dst = self.name(*dst);
+                let (found, dst) = (self.xdp_found(*dst), self.name(*dst));
                 line!(self, "uint64_t v_[{}] = {{0}};\nconst int f_ = {map}_get(x, &k_, v_);", words.max(1));
                 self.xdp_lockless("f_ == 3");
-                line!(
-                    self,
-                    "{dst}.has = f_ == 1;\nif ({dst}.has) {dst}.v = unpack_{value}(v_, 0); }}\nWL_FORGET_FLAG({dst}.has);"
-                );
+                line!(self, "{dst}.has = f_ == 1;\nif ({dst}.has) {dst}.v = unpack_{value}(v_, 0); }}\n{found}");
             }
             TableStmt::Put { key, value: new, place, .. } => {
                 let (text, c) = (self.expr(new), self.g.cty(table.value));
