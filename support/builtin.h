@@ -2,6 +2,7 @@
 #ifndef WL_BUILTIN_H
 #define WL_BUILTIN_H
 #include "base.h"
+#include "json.h"
 
 /* Whether v is in one of n ranges, which are in order. */
 static inline bool wl_in_ranges(const uint64_t (*ranges)[2], size_t n, unsigned __int128 v) {
@@ -446,6 +447,25 @@ static inline uint32_t wl_from_be32(wl_bytes b) {
     uint32_t v = 0;
     for (uint32_t i = 0; i < 4; i++) v = v << 8 | (i < b.n ? b.p[i] : 0u);
     return v;
+}
+/* The bytes without those of a set at both ends. */
+static inline wl_bytes wl_trim_bytes(wl_bytes b, const wl_set *not_in) {
+    uint32_t from = wl_scan_set(b.p, 0, b.n, not_in);
+    while (b.n > from && !wl_in(not_in, b.p[b.n - 1])) b.n--;
+    return wl_b(b.p + from, b.n - from);
+}
+/* The items of a list, with a separator between them. */
+static inline wl_bytes wl_join(wl_fx *x, const wl_bytes *item, uint32_t n, wl_bytes between) {
+    uint64_t all = n ? (uint64_t)between.n * (n - 1) : 0;
+    for (uint32_t i = 0; i < n; i++) all += item[i].n;
+    uint8_t *d = wl_tmp(x, all > UINT32_MAX ? UINT32_MAX : (uint32_t)all), *to = d;
+    if (!d) return wl_b(NULL, 0);
+    for (uint32_t i = 0; i < n; i++) {
+        if (i) { wl_copy(to, between.p, between.n); to += between.n; }
+        wl_copy(to, item[i].p, item[i].n);
+        to += item[i].n;
+    }
+    return wl_b(d, (uint32_t)all);
 }
 /* Pairs of hexadecimal digits, large or small. */
 static inline wl_opt_wl_bytes wl_from_hex(wl_fx *x, wl_bytes b) {

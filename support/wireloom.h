@@ -40,7 +40,9 @@ enum { WL_M_CLOSE = 1,       /* the connection ends after this message (and its 
        WL_M_ALONE = 2048,    /* a request that waits for the answers before it, and is waited for by those behind it */
        WL_M_STRAY = 4096,    /* a response that is not its request's: the connection has lost its order */
        WL_M_IDLE = 8192,     /* behind this message of a server its session may go to another client    */
-       WL_M_RESET = 16384 }; /* this message of a server says that its session is reset                 */
+       WL_M_RESET = 16384,   /* this message of a server says that its session is reset                 */
+       WL_M_CHUNKS = 32768,  /* pieces of its body that a handler changes go on in chunks (RFC 9112 section 7.1) */
+       WL_M_EXPECTS = 65536 };  /* the client of the request waits until it is told to send the rest */
 
 /* First member of every unit's view. A view is the parser's whole state: position independent (all
  * offsets count from the message's first byte), resumable at any byte, freely movable by memcpy. */
@@ -170,6 +172,15 @@ typedef struct wl_task {
 
 enum { WL_T_DONE = 0, WL_T_SUSPEND = 1, WL_T_FAULT = 2 };
 
+/* tell(), from a handler of pieces: these bytes go on in the place of the piece; neither this piece
+ * nor the rest goes on. */
+#define WL_TO_PIECE (UINT32_MAX - 1)
+#define WL_TO_NONE UINT32_MAX
+/* wait(): for the rest of the request. */
+#define WL_BODY UINT32_MAX
+/* A handler of pieces has the head of the message in task->req, with the piece in its `body`. It
+ * makes no calls. What it replies ends the request. */
+
 /* Flags of call(). */
 enum { WL_C_HOLD = 1,           /* store the whole reply (head and tail, contiguous): it must outlive this
                                    resumption, is one of many, or fields of its tail are read */
@@ -222,7 +233,7 @@ typedef struct wl_host {
     /* Of a conversation. `to`: 0 is the client of the task's connection, n its upstream n - 1,
      * which is opened if its port has one instance. `proto`: of the message. tell(), open() and
      * become() answer 0, or the fault (WL_F_*) by which the message is lost. */
-    uint32_t (*tell)(struct wl_task *, uint32_t to, uint32_t proto, wl_bytes head, uint32_t tail);
+    uint32_t (*tell)(struct wl_task *, uint32_t to, uint32_t proto, wl_bytes head, uint32_t tail);   /* or WL_TO_PIECE, WL_TO_NONE */
     /* Opens an upstream to an instance of its port. One that is open is closed before. */
     uint32_t (*open)(struct wl_task *, uint32_t upstream, uint32_t index);
     /* Closes an upstream when its output is sent. */
@@ -233,8 +244,9 @@ typedef struct wl_host {
     void (*deliver)(struct wl_task *, const uint64_t *handle, uint32_t n, wl_bytes head, uint32_t tail, uint32_t proto, uint32_t place);
     /* Closes such connections when their output is sent. */
     void (*dismiss)(struct wl_task *, const uint64_t *handle, uint32_t n);
-    /* A part that is answered when the entry of a table with this hash has changed, or after so
-     * long. It may be answered earlier. `flags`: WL_C_HOLD_REQ. */
+    /* A part that is answered when the rest of the request has come (table WL_BODY). Of another
+     * table: when the entry with this hash has changed, or after so long. It may be answered
+     * earlier. `flags`: WL_C_HOLD_REQ. */
     void (*wait)(struct wl_task *, uint32_t table, uint64_t hash, uint64_t timeout_ns, uint32_t flags);
     /* An entry for which handlers wait has been set or removed. */
     void (*changed)(struct wl_core *, uint32_t table, uint64_t hash);

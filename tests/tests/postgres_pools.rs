@@ -206,7 +206,7 @@ print('done')
     }
 }
 
-/// Who runs no statement cancels none, whoever has its session now.
+/// A client without a statement cancels none, whichever client has its session now.
 #[test]
 fn a_cancellation_reaches_its_own_session_only() {
     let Some(server) = Postgres::start("pool_cancel") else { return };

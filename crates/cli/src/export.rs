@@ -88,7 +88,8 @@ fn suits(m: &Module) -> Result<(), String> {
         }
     }
     for s in m.signals.iter().filter(|s| s.exported) {
-        if s.args.iter().any(|(_, t)| matches!(t, ParamType::Endpoint | ParamType::Endpoints(_))) {
+        if s.args.iter().any(|(_, t)| matches!(t, ParamType::Endpoint | ParamType::Endpoints(_) | ParamType::Texts(..)))
+        {
             return Err(format!("segment `{}` takes an address: an exported one takes numbers and bytes", s.name));
         }
     }
@@ -375,7 +376,7 @@ fn default(name: &str, p: &Param) -> Option<String> {
         ParamValue::Bool(b) => b.to_string(),
         ParamValue::UInt(n) | ParamValue::Duration(n) => format!("UINT64_C({n})"),
         ParamValue::Bytes(b) => format!("({name}_bytes){{(const uint8_t *){}, {}}}", c_string(b), b.len()),
-        ParamValue::Endpoints(_) => return None,
+        ParamValue::Endpoints(_) | ParamValue::Texts(_) => return None,
     })
 }
 

@@ -166,6 +166,7 @@ fn simulate(
             let value = match p.ty {
                 wireloom_ir::desc::ParamType::Bytes(_) => "test".to_string(),
                 wireloom_ir::desc::ParamType::Endpoint => "10.0.1.1:1000".to_string(),
+                wireloom_ir::desc::ParamType::Texts(..) => "test".to_string(),
                 wireloom_ir::desc::ParamType::Endpoints(_) => "10.0.1.1:1000,10.0.1.2:1000,10.0.1.3:1000".to_string(),
                 _ => continue,
             };

@@ -421,6 +421,19 @@ impl<'g, 'm> BodyGen<'g, 'm> {
                 self.parse_kept(*unit, args, bytes, (*dst, *ok))
             }
             StmtKind::Wait { table, key, within } => self.wait(*table, key, within),
+            StmtKind::AwaitBody => {
+                let flags = self.flags_of_call();
+                line!(self, "x->core->host->wait(t, WL_BODY, 0, 0, {flags});")
+            }
+            StmtKind::SetPiece(e) => {
+                let text = self.expr(e);
+                line!(self, "{{ wl_bytes piece_ = {text};");
+                self.check(e.may_fault());
+                line!(self, "(void)x->core->host->tell(t, WL_TO_PIECE, 0, piece_, WL_TAIL_NONE); }}")
+            }
+            StmtKind::DropBody => {
+                line!(self, "(void)x->core->host->tell(t, WL_TO_NONE, 0, wl_b(NULL, 0), WL_TAIL_NONE);")
+            }
             StmtKind::Reread { msg, dst, ok } => self.reread(msg, *dst, *ok),
             StmtKind::Render { msg, dst } => {
                 self.rendering = true;
@@ -709,7 +722,7 @@ fn call_flags(block: &Block) -> Vec<&'static str> {
     }
     let mut ops = Vec::new();
     walk::stmts(block, &mut |s| match &s.kind {
-        StmtKind::Call { .. } | StmtKind::Wait { .. } => ops.push(Op::Call),
+        StmtKind::Call { .. } | StmtKind::Wait { .. } | StmtKind::AwaitBody => ops.push(Op::Call),
         StmtKind::Await { hold, hold_req, .. } => ops.push(Op::Await(*hold, *hold_req)),
         _ => {}
     });

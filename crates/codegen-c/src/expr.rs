@@ -533,6 +533,9 @@ impl Gen<'_> {
             Ty::UInt(_) | Ty::Int(_) => self.fit(format!("{at}.u"), ty),
             Ty::Endpoint => format!("{at}.ep"),
             Ty::Bytes(_) => format!("{at}.b"),
+            Ty::List(..) if matches!(self.m.params[p.index()].ty, desc::ParamType::Texts(..)) => {
+                format!("(*(const {} *)(const void *){at}.b.p)", self.cty(ty))
+            }
             // Only the length of a list of endpoints is known to a program.
             Ty::List(..) => format!("({}){{.n = (uint32_t){at}.u}}", self.cty(ty)),
             Ty::Unit | Ty::Ip | Ty::Option(_) | Ty::Record(_) | Ty::Tuple(_) | Ty::Msg(_) => self.zero(ty),
@@ -689,7 +692,7 @@ impl Gen<'_> {
     fn list_get(&mut self, s: &Scope, a: &Expr, i: &Expr) -> String {
         let index = self.expr(s, i);
         match &*a.kind {
-            ExprKind::Local(_) => format!("{}.v[{index}]", self.expr(s, a)),
+            ExprKind::Local(_) | ExprKind::Param(_) => format!("{}.v[{index}]", self.expr(s, a)),
             _ => format!("({{ {} l_ = {}; l_.v[{index}]; }})", self.cty(a.ty), self.expr(s, a)),
         }
     }
@@ -778,13 +781,19 @@ impl Gen<'_> {
             }
             Builtin::UnixNanos => "x->core->wall".into(),
             Builtin::Keep => format!("{}({}, x)", self.copier(ty), arg(0)),
-            Builtin::AllIn => {
+            Builtin::Join => match args.first().map(|e| (&*e.kind, self.cty(e.ty))) {
+                Some((ExprKind::Local(_), _)) | None => format!("wl_join(x, {0}.v, {0}.n, {1})", arg(0), arg(1)),
+                Some((_, list)) => {
+                    format!("({{ {list} l_ = {}; wl_join(x, l_.v, l_.n, {}); }})", arg(0), arg(1))
+                }
+            },
+            Builtin::AllIn | Builtin::Trim => {
                 let set = match args.get(1).map(|e| &*e.kind) {
                     Some(ExprKind::Bytes(b)) => ByteSet::of_bits(b).unwrap_or(ByteSet::EMPTY),
                     _ => ByteSet::EMPTY,
                 };
                 let set = self.set(&set.complement());
-                format!("wl_all_in({}, &{set})", arg(0))
+                format!("wl_{}({}, &{set})", b.row().name, arg(0))
             }
             _ if matches!(b.row().effect, Effect::Crypto | Effect::Cipher) => {
                 format!("wl_crypto(x, {}, {}, (wl_bytes[]){{{}}})", crypto_op(b), a.len(), a.join(", "))

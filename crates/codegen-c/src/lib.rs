@@ -59,6 +59,7 @@ pub const HEADERS: &[(&str, &str)] = &[
     ("wireloom.h", include_str!("../../../support/wireloom.h")),
     ("scan.h", include_str!("../../../support/scan.h")),
     ("base.h", include_str!("../../../support/base.h")),
+    ("json.h", include_str!("../../../support/json.h")),
     ("builtin.h", include_str!("../../../support/builtin.h")),
     ("tuple_space.h", include_str!("../../../support/tuple_space.h")),
     ("tuple_space_batch.h", include_str!("../../../support/tuple_space_batch.h")),

@@ -760,37 +760,22 @@ impl Gen<'_> {
         let mut text = String::new();
         let m = self.m;
         for p in &m.protocols {
-            let request = [
-                (&p.close_request, "WL_M_CLOSE"),
-                (&p.no_reply, "WL_M_NO_REPLY"),
-                (&p.alone, "WL_M_ALONE"),
-                (&p.repeat, "WL_M_REPEAT"),
-                (&p.private_request, "WL_M_PRIVATE"),
-            ];
-            let response = [
-                (&p.close_response, "WL_M_CLOSE"),
-                (&p.interim, "WL_M_INTERIM"),
-                (&p.tunnel, "WL_M_TUNNEL"),
-                (&p.refusal, "WL_M_REFUSAL"),
-                (&p.stray, "WL_M_STRAY"),
-                (&p.private_response, "WL_M_PRIVATE"),
-                (&p.idle, "WL_M_IDLE"),
-                (&p.reset, "WL_M_RESET"),
-            ];
+            let request = ["CLOSE", "NO_REPLY", "ALONE", "REPEAT", "PRIVATE", "CHUNKS", "EXPECTS"];
+            let response = ["CLOSE", "INTERIM", "TUNNEL", "REFUSAL", "STRAY", "PRIVATE", "CHUNKS", "IDLE", "RESET"];
             let both = p.response == Some(p.request);
-            let mut side = |here: bool, test: &str, clauses: &[(&Option<Expr>, &str)]| {
+            let mut side = |here: bool, test: &str, clauses: &[Option<&Expr>], flags: &[&str]| {
                 if !here {
                     return;
                 }
-                for (clause, flag) in clauses {
-                    let Some(e) = clause else { continue };
+                for (clause, flag) in clauses.iter().zip(flags) {
+                    let Some(e) = *clause else { continue };
                     let c = self.expr(&scope, e);
                     let guard = if both { format!("{test}(v->p.ctx & WL_CTX_RESPONSE) && ") } else { String::new() };
-                    text.push_str(&format!("if ({guard}{c}) flags |= {flag};\n"));
+                    text.push_str(&format!("if ({guard}{c}) flags |= WL_M_{flag};\n"));
                 }
             };
-            side(p.request == u, "!", &request);
-            side(p.response == Some(u), "", &response);
+            side(p.request == u, "!", &p.request_clauses(), &request);
+            side(p.response == Some(u), "", &p.response_clauses(), &response);
         }
         let fx = if text.contains("(x, ") || text.contains("(x)") {
             "uint8_t tmp[WL_GRAMMAR_TMP];\nwl_fx fx = {.tmp = tmp, .tmp_max = sizeof tmp}, *x = &fx;\n"

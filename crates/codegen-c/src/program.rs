@@ -329,7 +329,7 @@ impl<'m> Gen<'m> {
             }
         };
         match h.on {
-            On::Message { .. } | On::Upstream { .. } => first(0, "t->req", &mut b),
+            On::Message { .. } | On::Piece { .. } | On::Upstream { .. } => first(0, "t->req", &mut b),
             On::Opened(_) | On::Greeting(_) | On::Probe(_) | On::Reset(_) | On::UpstreamOpened(_) => {
                 first(0, "t->conn ? t->conn->instance : 0", &mut b)
             }
@@ -350,6 +350,7 @@ impl<'m> Gen<'m> {
                         desc::ParamType::Bool
                         | desc::ParamType::UInt(_)
                         | desc::ParamType::Duration
+                        | desc::ParamType::Texts(..)
                         | desc::ParamType::Endpoints(_) => "u",
                     };
                     let cast = match t.value() {

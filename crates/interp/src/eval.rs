@@ -5,6 +5,7 @@ use crate::builtin;
 use crate::env::Env;
 use crate::exec::message::Message;
 use crate::grammar::tree::{Content, FieldNode, Node};
+use crate::json;
 use crate::stop::{internal, Res};
 use crate::value::{canonical, int_type, ip_text, mask, signed, Endpoint, Value};
 use std::borrow::Cow;
@@ -491,6 +492,28 @@ impl Env<'_> {
                 Some(act) => n(act.wall()),
                 None => return internal("the time outside a handler"),
             },
+            Builtin::Trim => {
+                let set = ByteSet::of_bits(bytes(1)?).unwrap_or(ByteSet::EMPTY);
+                Value::bytes(builtin::trim(bytes(0)?, |b| set.has(b)))
+            }
+            Builtin::Join => {
+                let items = match vals.first() {
+                    Some(Value::List(items)) => items.clone(),
+                    _ => return internal("what is joined is no list"),
+                };
+                let mut all = Vec::new();
+                for (i, item) in items.iter().enumerate() {
+                    let Value::Bytes(item) = item else { return internal("an item that is no byte string") };
+                    if i > 0 {
+                        all.extend_from_slice(bytes(1)?);
+                    }
+                    all.extend_from_slice(item);
+                }
+                Value::bytes(&all)
+            }
+            Builtin::JsonRaw => Value::Option(json::raw(bytes(0)?, bytes(1)?).map(|b| Box::new(Value::bytes(b)))),
+            Builtin::JsonText => Value::Option(json::text(bytes(0)?, bytes(1)?).map(|b| Box::new(Value::bytes(&b)))),
+            Builtin::JsonInt => Value::Option(json::int(bytes(0)?, bytes(1)?).map(|v| Box::new(n(v as u64)))),
             Builtin::HasToken => Value::Bool(builtin::has_token(bytes(0)?, bytes(1)?)),
             Builtin::AllIn => {
                 let set = ByteSet::of_bits(bytes(1)?).unwrap_or(ByteSet::EMPTY);

@@ -24,6 +24,7 @@ pub mod frames;
 pub mod generate;
 pub mod grammar;
 mod host_table;
+pub mod json;
 pub mod merge;
 pub mod merge_table;
 pub mod program;

@@ -509,7 +509,7 @@ fn first_locals(inner: &Inner, task: &wl_task) -> Vec<Value> {
         }
     };
     match h.on {
-        On::Message { .. } | On::Upstream { .. } => {
+        On::Message { .. } | On::Piece { .. } | On::Upstream { .. } => {
             if let Some((_, unit)) = m.message_of(h.on) {
                 set(0, Value::Msg(MsgRef::Request(unit)))
             }

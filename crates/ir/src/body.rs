@@ -218,6 +218,13 @@ pub enum StmtKind {
         key: Expr,
         within: Expr,
     },
+    /// Suspends the next `Await` until the rest of the request has come. Its pieces go to their
+    /// handler ([`On::Piece`]) and nowhere else.
+    AwaitBody,
+    /// In a handler of pieces: these bytes go on in the place of the piece.
+    SetPiece(Expr),
+    /// In a handler of pieces: this piece and those behind it do not go on, nor to the handler.
+    DropBody,
     /// Parses constant or computed bytes as a whole message: `ok` (bool) says whether, `dst` is the
     /// message. `kept`: a message that was rendered before, whose first bytes these are under the
     /// parameters given; all of it is passed on, and its streamed bytes can be read.

@@ -148,15 +148,17 @@ pub enum ParamType {
     Endpoint,
     /// At most this many, comma separated.
     Endpoints(u32),
+    /// Bytes: at most so many, each at most so long; comma separated.
+    Texts(u32, u32),
 }
 
 impl ParamType {
-    /// The type of the value in code; a list of endpoints is its length.
+    /// The type of the value in code; of a list its length.
     pub fn value(self) -> crate::Ty {
         match self {
             ParamType::Bool => crate::Ty::Bool,
             ParamType::UInt(n) => crate::Ty::UInt(n),
-            ParamType::Duration | ParamType::Endpoints(_) => crate::Ty::UInt(64),
+            ParamType::Duration | ParamType::Endpoints(_) | ParamType::Texts(..) => crate::Ty::UInt(64),
             ParamType::Bytes(n) => crate::Ty::Bytes(n.into()),
             ParamType::Endpoint => crate::Ty::Endpoint,
         }
@@ -171,6 +173,7 @@ pub enum ParamValue {
     Bytes(Vec<u8>),
     /// `host:port`, as written.
     Endpoints(Vec<String>),
+    Texts(Vec<Vec<u8>>),
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -474,6 +477,9 @@ pub struct ProtocolDesc {
     /// Bytes that may stand in front of a request, and how often: they are dropped.
     #[serde(default)]
     pub ignore: Option<(Vec<u8>, u8)>,
+    /// The bytes that a client waits for before it sends the rest of a request with `WL_M_EXPECTS`.
+    #[serde(default)]
+    pub expects: Vec<u8>,
     /// The classes that answers are counted as.
     #[serde(default)]
     pub classes: Vec<String>,
@@ -525,6 +531,9 @@ pub struct HandlerDesc {
     /// Such a request is handled alone on its connection.
     #[serde(default)]
     pub alone: bool,
+    /// Each request is: it has values of its own, and the protocol would send others meanwhile.
+    #[serde(default)]
+    pub one_by_one: bool,
     /// Of messages in a conversation: the member (as in `wl_host.tell`) to which runs of them are
     /// passed on (`wl_program.run_of`).
     #[serde(default)]
@@ -603,6 +612,13 @@ pub enum HandlerOn {
     Closed {
         port: u32,
     },
+    /// A piece of the streamed bytes of a port's messages; `alternative` as of `Message`. Whether
+    /// it may change them.
+    Piece {
+        port: u32,
+        alternative: u32,
+        changes: bool,
+    },
     /// A message on an upstream; its opening, its end.
     Upstream {
         upstream: u32,
@@ -651,6 +667,8 @@ pub enum Form {
     Mac,
     /// Bytes: one of these names.
     Enum(Vec<String>),
+    /// An endpoint, or the number of a port on which one listens.
+    OrPort,
 }
 
 /// A `signal`: runs on every core when it is called.

@@ -151,6 +151,7 @@ fn protocol_desc(m: &crate::Module, p: &crate::Protocol) -> ProtocolDesc {
         order: order.map_or(Order::InOrder, |(offset, width)| Order::ById { offset, width }),
         first: m.units.get(p.request.index()).map_or_else(Vec::new, |u| u.first.iter().collect()),
         ignore: p.ignore.clone(),
+        expects: p.expects.as_ref().map_or_else(Vec::new, |(text, _)| text.clone()),
         classes: p.classes.clone(),
         logs: p.on_log.is_some(),
         default_ctx: 0,
@@ -220,6 +221,14 @@ fn handler_desc(m: &crate::Module, h: &crate::Handler, pauses: Option<u32>, half
                 alternative: alternatives.iter().position(|p| *p == protocol).unwrap_or(0) as u32,
             }
         }
+        crate::On::Piece { port, protocol } => {
+            let alternatives = m.ports.get(port.index()).map_or(&[][..], |p| &p.protocols);
+            HandlerOn::Piece {
+                port: port.0,
+                alternative: alternatives.iter().position(|p| *p == protocol).unwrap_or(0) as u32,
+                changes: changes_pieces(&h.body),
+            }
+        }
         crate::On::Frame { port, .. } => HandlerOn::Frame { port: port.0 },
         crate::On::Opened(port) => HandlerOn::Opened { port: port.0 },
         crate::On::Greeting(port) => HandlerOn::Greeting { port: port.0 },
@@ -246,6 +255,7 @@ fn handler_desc(m: &crate::Module, h: &crate::Handler, pauses: Option<u32>, half
         steps: h.steps,
         pauses,
         alone: pauses.is_some() && h.plan.pause.alone(),
+        one_by_one: one_by_one(m, h.on),
         run_to: h.plan.run.as_ref().map(|r| r.to.number()),
         run_as: h.plan.run.as_ref().and_then(|r| m.spoken(r.to, r.protocol)).map_or(0, |p| p.0),
         begins: begins(m, h.on.frame_unit()),
@@ -254,6 +264,22 @@ fn handler_desc(m: &crate::Module, h: &crate::Handler, pauses: Option<u32>, half
         half,
         segment: h.segment.map(|s| s.0),
     })
+}
+
+/// Whether values of a request would be those of another one that is under way.
+fn one_by_one(m: &crate::Module, on: crate::On) -> bool {
+    let crate::On::Message { protocol, .. } = on else { return false };
+    let pipelined = m.protocols.get(protocol.index()).is_some_and(|p| p.sharing == Sharing::Pipelined);
+    pipelined && m.sessions.iter().any(|s| s.of_request)
+}
+
+/// Whether a handler of pieces may give others in their place.
+pub fn changes_pieces(body: &crate::Body) -> bool {
+    let mut changes = false;
+    crate::walk::stmts(&body.block, &mut |s| {
+        changes |= matches!(s.kind, crate::StmtKind::SetPiece(_) | crate::StmtKind::DropBody);
+    });
+    changes
 }
 
 fn begins(m: &crate::Module, packet: Option<crate::UnitId>) -> Begins {

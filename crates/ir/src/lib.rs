@@ -21,6 +21,7 @@ pub mod core_partition;
 pub mod date;
 pub mod desc;
 mod describe;
+pub use describe::changes_pieces;
 pub mod edited_fields;
 pub mod elements;
 pub mod endless;
@@ -273,6 +274,9 @@ pub struct State {
 pub struct Session {
     pub name: String,
     pub ty: TyId,
+    /// It begins anew with each request.
+    #[serde(default)]
+    pub of_request: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -429,6 +433,16 @@ pub struct Protocol {
     /// This message of a server says that its session is reset.
     #[serde(default)]
     pub reset: Option<Expr>,
+    /// Pieces of the message's streamed bytes that a handler changes go on in chunks (RFC 9112
+    /// section 7.1). Only where a handler does.
+    #[serde(default)]
+    pub chunks_request: Option<Expr>,
+    #[serde(default)]
+    pub chunks_response: Option<Expr>,
+    /// The client waits for these bytes before it sends the rest of its request. Only where that is
+    /// read before anything is sent on.
+    #[serde(default)]
+    pub expects: Option<(Vec<u8>, Expr)>,
     /// Bytes that may stand in front of a request, and how often: they are dropped.
     pub ignore: Option<(Vec<u8>, u8)>,
     /// The classes of answers ([`StmtKind::Outcome`]).
@@ -479,6 +493,9 @@ impl Protocol {
             stray: None,
             idle: None,
             reset: None,
+            chunks_request: None,
+            chunks_response: None,
+            expects: None,
             ignore: None,
             classes: Vec::new(),
             on_log: None,
@@ -491,12 +508,22 @@ impl Protocol {
 
 impl Protocol {
     /// Conditions over a request.
-    pub fn request_clauses(&self) -> [&Option<Expr>; 5] {
-        [&self.close_request, &self.no_reply, &self.alone, &self.repeat, &self.private_request]
+    pub fn request_clauses(&self) -> [Option<&Expr>; 7] {
+        let expects = self.expects.as_ref().map(|(_, e)| e);
+        let [close, no_reply, alone, repeat, private, chunks] = [
+            &self.close_request,
+            &self.no_reply,
+            &self.alone,
+            &self.repeat,
+            &self.private_request,
+            &self.chunks_request,
+        ]
+        .map(Option::as_ref);
+        [close, no_reply, alone, repeat, private, chunks, expects]
     }
 
     /// Conditions over an answer.
-    pub fn response_clauses(&self) -> [&Option<Expr>; 8] {
+    pub fn response_clauses(&self) -> [Option<&Expr>; 9] {
         [
             &self.close_response,
             &self.interim,
@@ -504,10 +531,15 @@ impl Protocol {
             &self.refusal,
             &self.stray,
             &self.private_response,
+            &self.chunks_response,
             &self.idle,
             &self.reset,
         ]
+        .map(Option::as_ref)
     }
+
+    /// Most bytes of a piece that a handler of pieces sees at once.
+    pub const PIECE_MAX: u64 = 64 << 10;
 
     /// So many first bytes of a refused message are told (`WL_START`).
     pub const START: u64 = 32;

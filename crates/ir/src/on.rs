@@ -24,6 +24,13 @@ pub enum On {
     /// unit, is sent on it. Its answers reset the session.
     Reset(PortId),
     Closed(PortId),
+    /// A piece of the streamed bytes of a message of a port: a request where it listens, an answer
+    /// where it connects. Local 0 is the message, whose streamed bytes ([`ExprKind::Held`]) are the
+    /// piece.
+    Piece {
+        port: PortId,
+        protocol: ProtocolId,
+    },
     /// A message on an upstream of a client's conversation; local 0 is the message. The protocol is
     /// as in [`StmtKind::Tell`].
     Upstream {
@@ -56,6 +63,7 @@ impl On {
     pub fn is_of_connections(&self) -> bool {
         match self {
             On::Message { .. }
+            | On::Piece { .. }
             | On::Opened(_)
             | On::Greeting(_)
             | On::Probe(_)
@@ -84,13 +92,8 @@ impl On {
     pub fn frame_unit(&self) -> Option<UnitId> {
         match self {
             On::Frame { unit, .. } | On::Check { unit, .. } => Some(*unit),
-            On::Message { .. }
-            | On::Opened(_)
-            | On::Closed(_)
-            | On::Greeting(_)
-            | On::Probe(_)
-            | On::Reset(_)
-            | On::Signal(_) => None,
+            On::Message { .. } | On::Opened(_) | On::Closed(_) | On::Greeting(_) | On::Probe(_) | On::Reset(_) => None,
+            On::Signal(_) | On::Piece { .. } => None,
             On::Upstream { .. } | On::UpstreamOpened(_) | On::UpstreamClosed(_) => None,
             On::Fault | On::Start | On::End | On::Every(_) | On::Test(_) => None,
         }
@@ -100,13 +103,8 @@ impl On {
     pub fn frame_port(&self) -> Option<PortId> {
         match self {
             On::Frame { port, .. } => Some(*port),
-            On::Message { .. }
-            | On::Opened(_)
-            | On::Closed(_)
-            | On::Greeting(_)
-            | On::Probe(_)
-            | On::Reset(_)
-            | On::Signal(_) => None,
+            On::Message { .. } | On::Opened(_) | On::Closed(_) | On::Greeting(_) | On::Probe(_) | On::Reset(_) => None,
+            On::Signal(_) | On::Piece { .. } => None,
             On::Upstream { .. } | On::UpstreamOpened(_) | On::UpstreamClosed(_) => None,
             On::Fault | On::Start | On::End | On::Every(_) | On::Test(_) | On::Check { .. } => None,
         }
@@ -119,6 +117,10 @@ impl Module {
         let unit = |p: ProtocolId, of: fn(&Protocol) -> Option<UnitId>| Some((p, of(self.protocols.get(p.index())?)?));
         match on {
             On::Message { protocol, .. } => unit(protocol, |p| Some(p.request)),
+            On::Piece { port, protocol } => match self.ports.get(port.index())?.kind {
+                desc::PortKind::Listen(_) => unit(protocol, |p| Some(p.request)),
+                _ => unit(protocol, |p| p.response),
+            },
             On::Upstream { upstream, protocol } => {
                 unit(self.spoken(Peer::Upstream(upstream), protocol)?, |p| p.response)
             }

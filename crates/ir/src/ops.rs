@@ -59,6 +59,8 @@ pub enum Kind {
     Maybe(&'static Kind),
     /// Any number of last operands.
     Many(&'static Kind),
+    /// A list of bytes.
+    BytesList,
 }
 
 impl fmt::Display for Kind {
@@ -80,6 +82,7 @@ impl fmt::Display for Kind {
             Kind::Room => f.write_str("constant"),
             Kind::Option(k) | Kind::Maybe(k) => write!(f, "{k}?"),
             Kind::Many(k) => write!(f, "{k}…"),
+            Kind::BytesList => f.write_str("list"),
         }
     }
 }
@@ -283,6 +286,16 @@ rows! {
         "n secure random bytes; n is a constant", "random_bytes(n)";
     FromHex "from_hex" (Bytes) -> Option(&Half), Bytes, Scratch, CPU,
         "bytes?, of pairs of hexadecimal digits", "from_hex(b)";
+    Join "join" (BytesList, Bytes) -> Bytes, Bytes, Scratch, CPU,
+        "The items of a list, with a separator between them.";
+    Trim "trim_bytes" (Bytes, Set) -> Bytes, Bytes, Pure, CPU,
+        "bytes without those of the charset at both ends", "trim(b, set)";
+    // A text and a path: of each step 1, the length (2 bytes, low first) and a key; or 2 and an
+    // index (4 bytes).
+    JsonRaw "json_raw" (Bytes, Bytes) -> Option(&Bytes), Bytes, Pure, CPU, "The text of a JSON value at a path.";
+    JsonText "json_text" (Bytes, Bytes) -> Option(&Bytes), Bytes, Scratch, CPU, "The characters of a string at a path.";
+    JsonInt "json_int" (Bytes, Bytes) -> Option(&U(64)), Bytes, Pure, CPU,
+        "A whole number of 64 bits with its sign at a path.";
     Xor "xor" (Bytes, Bytes) -> Same, Bytes, Scratch, CPU,
         "bytes: those of data, by exclusive or with those of key, which are repeated", "xor(data, key)";
     IsUtf8 "is_utf8" (Bytes) -> Bool, Bytes, Pure, CPU,
@@ -326,6 +339,7 @@ impl Operation {
             | k @ Kind::Set
             | k @ Kind::Room
             | k @ Kind::Option(_)
+            | k @ Kind::BytesList
             | k @ Kind::Maybe(_) => (n < self.operands.len()).then_some(*k),
         }
     }
@@ -376,6 +390,9 @@ own! {
     Payload "the bytes behind a header", "payload(h)";
     ChecksumOk "bool: a header's checksum is right, or left out where that is allowed", "checksum_ok(h)";
     UpdateChecksum "computes a header's checksum anew", "update_checksum(h)";
+    Json "a value of a JSON text by its path: [see below](#json)", "json(b)";
+    Split "the pieces between separators: [see lists](#lists)", "split(b, separator, …)";
+    Join "the items of a list of bytes, with a separator between them", "join(list, separator)";
     Prefix
         "the first bits of an address (of 32 for IPv4, of 128 for IPv6); a larger number gives the whole address",
         "prefix(address, bits)";

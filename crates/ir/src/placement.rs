@@ -366,6 +366,7 @@ fn zero(p: &Param) -> desc::ParamValue {
     match p.ty {
         ParamType::Bool => ParamValue::Bool(false),
         ParamType::Bytes(_) => ParamValue::Bytes(Vec::new()),
+        ParamType::Texts(..) => ParamValue::Texts(Vec::new()),
         ParamType::UInt(_) | ParamType::Duration | ParamType::Endpoint | ParamType::Endpoints(_) => ParamValue::UInt(0),
     }
 }

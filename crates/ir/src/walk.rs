@@ -75,11 +75,12 @@ macro_rules! direct {
                     crate::Emit::InOrder { count, .. } => f(count),
                 },
                 Wait { key, within, .. } => { f(key); f(within) }
+                SetPiece(e) => f(e),
                 Parse { kept, bytes, .. } => {
                     if let Option::Some(args) = kept { for e in args { f(e) } }
                     f(bytes)
                 }
-                TableNext { .. } | CloseUpstream(_) | Become { .. } | Hold(_) | Release(_) => {}
+                TableNext { .. } | CloseUpstream(_) | AwaitBody | DropBody | Become { .. } | Hold(_) | Release(_) => {}
                 SendFrame { index, .. } | Queue { index, .. } => f(index),
                 Output { mark, state, .. } => {
                     f(mark);
@@ -418,6 +419,9 @@ fn stmt_locals_mut(s: &mut StmtKind, f: &mut dyn FnMut(&mut LocalId)) {
         | Fault { .. }
         | TablePut { .. }
         | Wait { .. }
+        | AwaitBody
+        | SetPiece(_)
+        | DropBody
         | Close
         | Outcome(_)
         | Log(_)

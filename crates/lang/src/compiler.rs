@@ -112,6 +112,10 @@ pub struct Compiler<'a> {
     pub app_ast: Option<Rc<ast::Element>>,
     /// Ports whose clients' handles the app keeps.
     pub handle_ports: Vec<ast::Ident>,
+    /// Ports whose handlers of pieces may change them, with the protocol.
+    pub changing: std::collections::HashSet<(ir::PortId, ir::ProtocolId)>,
+    /// Values that begin anew with each request.
+    pub of_requests: Vec<(ir::SessionId, Ty)>,
     pub holds: crate::items::Holds,
     pub test_names: TestNames,
     /// The element whose statements are being made: see [`ir::Span::element`].
@@ -171,6 +175,8 @@ impl<'a> Compiler<'a> {
             around: Vec::new(),
             app_ast: None,
             handle_ports: Vec::new(),
+            changing: Default::default(),
+            of_requests: Vec::new(),
             holds: Default::default(),
             test_names: Default::default(),
             element: 0,

@@ -306,6 +306,10 @@ impl Compiler<'_> {
             }
             TypeKind::Named { path, args } => self.named_ty(module, t.span, path, args),
             TypeKind::Connection(port) => self.handle_type(port),
+            TypeKind::Or(..) => {
+                let d = Diagnostic::error("E0315", t.span, "only a parameter for a listening port is one or the other");
+                Err(self.report(d.hint("`param port: endpoint or u16 = 8080`")))
+            }
             TypeKind::Fn(..) => Err(self.report(
                 Diagnostic::error("E0309", t.span, "a function is no value here")
                     .hint("a parameter of an element may be one: `param keep: fn(packet) -> bool`"),

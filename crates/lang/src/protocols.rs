@@ -200,6 +200,21 @@ impl Compiler<'_> {
                 });
                 Ok(())
             }
+            ClauseKind::Chunks { response: of_response, case, when } => {
+                let unit = if *of_response { response.ok_or(Reported)? } else { request };
+                if self.units[unit.index()].member(&case.name).is_none_or(|m| m.cases.is_empty()) {
+                    return Err(self.error("E0612", case.span, format!("`{}` is no case of the message", case.name)));
+                }
+                let e = self.flag(module, unit, if *of_response { "response" } else { "request" }, when)?;
+                let p = &mut self.m.protocols[i];
+                *(if *of_response { &mut p.chunks_response } else { &mut p.chunks_request }) = Some(e);
+                Ok(())
+            }
+            ClauseKind::Expects { text, when } => {
+                let e = self.flag(module, request, "request", when)?;
+                self.m.protocols[i].expects = Some((text.clone(), e));
+                Ok(())
+            }
             // Asked where a request is sent; here it is only checked.
             ClauseKind::Refuse { kind, when } => {
                 self.fault_kind(module, kind)?;

@@ -72,6 +72,7 @@ fn member(m: &Member) -> Option<(&str, &Ident)> {
     Some(match &m.kind {
         MemberKind::Param(p) => ("parameter", &p.name),
         MemberKind::State { name, .. } => ("state", name),
+        MemberKind::Session { name, of_request: true, .. } => ("request", name),
         MemberKind::Session { name, .. } | MemberKind::Upstream { name, .. } => ("session", name),
         MemberKind::Counter(name) => ("counter", name),
         MemberKind::Table(t) => ("table", &t.name),

@@ -27,6 +27,13 @@ pub const WL_M_PRIVATE: u32 = 128;
 pub const WL_M_OMIT: u32 = 256;
 pub const WL_M_ENDS: u32 = 512;
 pub const WL_M_REFUSAL: u32 = 1024;
+pub const WL_M_CHUNKS: u32 = 32768;
+pub const WL_M_EXPECTS: u32 = 65536;
+/// `wl_host.tell`, from a handler of pieces.
+pub const WL_TO_PIECE: u32 = u32::MAX - 1;
+pub const WL_TO_NONE: u32 = u32::MAX;
+/// `wl_host.wait`.
+pub const WL_BODY: u32 = u32::MAX;
 pub const WL_M_ALONE: u32 = 2048;
 pub const WL_M_STRAY: u32 = 4096;
 pub const WL_M_IDLE: u32 = 8192;

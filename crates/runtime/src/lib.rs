@@ -29,6 +29,7 @@ pub mod server;
 mod services;
 mod signal;
 pub mod sim;
+pub mod splitter;
 pub mod stats;
 pub mod table_io;
 pub mod timer;

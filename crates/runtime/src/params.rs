@@ -24,6 +24,7 @@ pub struct Settings {
     /// Memory that `params` points into: never changed once built.
     _bytes: Vec<Box<[u8]>>,
     _endpoints: Vec<Box<[wl_endpoint]>>,
+    _lists: Vec<Box<[wl_bytes]>>,
 }
 
 // SAFETY: the pointers in `params` name memory owned by the same value and are only read.
@@ -95,8 +96,11 @@ impl Given {
             return set_option(&mut self.options[i], option, text).map_err(fail);
         }
         let i = desc.params.iter().position(|p| p.name == name).ok_or_else(|| no_such("parameter", name, desc))?;
-        let v = parse(desc.params[i].ty, text);
         let form = &desc.params[i].form;
+        let v = match text.trim().parse::<u16>() {
+            Ok(port) if *form == Form::OrPort => Ok(ParamValue::Endpoints(vec![format!("0.0.0.0:{port}")])),
+            _ => parse(desc.params[i].ty, text),
+        };
         let wrong = |e: String| {
             if *form == Form::Plain {
                 e
@@ -121,7 +125,7 @@ fn got(error: &str, text: &str) -> String {
 
 /// Puts values into the memory that programs read.
 pub(crate) fn build(desc: &Desc, values: Vec<ParamValue>, options: Vec<PortOptions>) -> Result<Settings, Error> {
-    let (mut bytes, mut endpoints, mut params) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut bytes, mut endpoints, mut lists, mut params) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for (value, p) in values.iter().zip(&desc.params) {
         let mut out = wl_param::default();
         match value {
@@ -140,6 +144,23 @@ pub(crate) fn build(desc: &Desc, values: Vec<ParamValue>, options: Vec<PortOptio
                 out.ep = list.first().copied().unwrap_or_default();
                 endpoints.push(list);
             }
+            ParamValue::Texts(list) => {
+                let most = if let ParamType::Texts(most, _) = p.ty { most as usize } else { list.len() };
+                let mut items = vec![wl_bytes::EMPTY; most.max(list.len()) + 1];
+                for (text, item) in list.iter().zip(&mut items[1..]) {
+                    let kept: Box<[u8]> = text.clone().into_boxed_slice();
+                    *item = wl_bytes::of(&kept);
+                    bytes.push(kept);
+                }
+                // A list of the C: its length stands in the second half of the first place.
+                items[0].n = list.len() as u32;
+                let items = items.into_boxed_slice();
+                // SAFETY: the list has one place at least.
+                let from = unsafe { items.as_ptr().cast::<u8>().add(std::mem::offset_of!(wl_bytes, n)) };
+                out.b = wl_bytes { p: from, n: 0, ..wl_bytes::EMPTY };
+                out.u = list.len() as u64;
+                lists.push(items);
+            }
         }
         params.push(out);
     }
@@ -149,7 +170,7 @@ pub(crate) fn build(desc: &Desc, values: Vec<ParamValue>, options: Vec<PortOptio
         .zip(options)
         .map(|(port, options)| port_setting(port, options, &values))
         .collect::<Result<Vec<_>, _>>()?;
-    Ok(Settings { params, values, ports, _bytes: bytes, _endpoints: endpoints })
+    Ok(Settings { params, values, ports, _bytes: bytes, _endpoints: endpoints, _lists: lists })
 }
 
 fn port_setting(port: &PortDesc, options: PortOptions, values: &[ParamValue]) -> Result<PortSetting, Error> {
@@ -195,7 +216,7 @@ fn instances(value: &ParamValue) -> Option<Vec<String>> {
         ParamValue::Bytes(b) => std::str::from_utf8(b).ok()?.split(',').map(|s| s.trim().to_string()).collect(),
         ParamValue::Endpoints(list) => list.clone(),
         ParamValue::UInt(n) => vec![n.to_string()],
-        ParamValue::Bool(_) | ParamValue::Duration(_) => return None,
+        ParamValue::Bool(_) | ParamValue::Duration(_) | ParamValue::Texts(_) => return None,
     };
     (!names.is_empty() && names.len() <= usize::from(u16::MAX)).then_some(names)
 }
@@ -223,7 +244,9 @@ fn example(p: &ParamDesc) -> &'static str {
         ParamType::UInt(_) => "8080",
         ParamType::Duration => "10ms",
         ParamType::Bytes(_) => "text",
+        ParamType::Endpoint if p.form == Form::OrPort => "8080",
         ParamType::Endpoint => "127.0.0.1:8080",
+        ParamType::Texts(..) => "one,two",
         ParamType::Endpoints(_) => "127.0.0.1:9001,127.0.0.1:9002",
     }
 }

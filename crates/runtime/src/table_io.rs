@@ -316,7 +316,7 @@ fn width(ty: ParamType) -> u32 {
         ParamType::UInt(bits) => bits.into(),
         ParamType::Bytes(n) => n * 8,
         ParamType::Bool => 1,
-        ParamType::Duration | ParamType::Endpoint | ParamType::Endpoints(_) => 64,
+        ParamType::Duration | ParamType::Endpoint | ParamType::Endpoints(_) | ParamType::Texts(..) => 64,
     }
 }
 

@@ -116,6 +116,19 @@ pub fn parse(ty: ParamType, text: &str) -> Result<ParamValue, String> {
             addresses(&list)?;
             Ok(ParamValue::Endpoints(list))
         }
+        ParamType::Texts(most, size) => {
+            let list: Vec<Vec<u8>> = match text {
+                "" => Vec::new(),
+                _ => text.split(',').map(|s| s.as_bytes().to_vec()).collect(),
+            };
+            if list.len() > most as usize {
+                return Err(format!("at most {most} texts"));
+            }
+            match list.iter().find(|s| s.len() > size as usize) {
+                Some(long) => Err(format!("`{}` must be at most {size} bytes long", String::from_utf8_lossy(long))),
+                None => Ok(ParamValue::Texts(list)),
+            }
+        }
     }
 }
 
@@ -194,7 +207,9 @@ pub fn expected(ty: ParamType, form: &Form) -> String {
         (_, ParamType::Bool) => "true or false".into(),
         (_, ParamType::Duration) => "a duration, as in 10ms".into(),
         (_, ParamType::Bytes(n)) => format!("at most {n} bytes"),
+        (Form::OrPort, _) => "ADDRESS:PORT, or the number of a port".into(),
         (_, ParamType::Endpoint | ParamType::Endpoints(_)) => "host:port".into(),
+        (_, ParamType::Texts(most, size)) => format!("at most {most} texts of {size} bytes, with commas between"),
     }
 }
 

@@ -120,6 +120,12 @@ pub enum ClauseKind {
     /// `refuse fault when e`: an expression over `request`. Such a request is not sent on a
     /// connection that others use too: the fault ends the handler.
     Refuse { kind: Ident, when: Expr },
+    /// `chunks request as chunks when e`: pieces of its body that a handler changes go on in
+    /// chunks. Its next reader takes this case.
+    Chunks { response: bool, case: Ident, when: Expr },
+    /// `expects "HTTP/1.1 100 Continue\r\n\r\n" when e`: a client that waits for this before it
+    /// sends the rest of its request.
+    Expects { text: Vec<u8>, when: Expr },
     /// `matches(id = request.id) when response.id == id`: values of a request are kept for its
     /// answer. An answer for which the condition does not hold belongs to no request.
     Matches { values: Vec<(Ident, Expr)>, when: Expr },
@@ -271,6 +277,8 @@ pub enum MemberKind {
     Session {
         name: Ident,
         ty: Type,
+        /// `request seen: u64`: it begins anew with each request.
+        of_request: bool,
     },
     /// `session up: connection of db`
     Upstream {
@@ -437,6 +445,12 @@ pub enum On {
         port: Ident,
         event: Ident,
         param: Option<Ident>,
+    },
+    /// `on client.body(req, piece)`: a piece of a message's streamed bytes
+    Body {
+        port: Ident,
+        message: Ident,
+        piece: Ident,
     },
     Fault(Ident),
     Start,

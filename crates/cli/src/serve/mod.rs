@@ -89,6 +89,7 @@ fn parameters(desc: &Desc) -> String {
             ParamType::Duration => "a duration, 10ms".to_string(),
             ParamType::Bytes(max) => format!("text of at most {max} bytes"),
             ParamType::Endpoint => "ADDRESS:PORT".to_string(),
+            ParamType::Texts(..) => value_syntax::expected(p.ty, &p.form),
             ParamType::Endpoints(max) => format!("at most {max} ADDRESS:PORT, with commas between"),
         };
         let needed = if p.default.is_none() { ", required" } else { "" };

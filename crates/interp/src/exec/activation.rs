@@ -127,6 +127,14 @@ pub unsafe fn param_value(v: &wl_param, ty: desc::ParamType) -> Value {
         // SAFETY: by contract.
         desc::ParamType::Bytes(_) => Value::bytes(unsafe { v.b.as_slice() }),
         desc::ParamType::Endpoint => Value::Endpoint(endpoint(&v.ep)),
+        // The list begins with its length, half a place before its items.
+        desc::ParamType::Texts(..) => {
+            let at = v.b.p.wrapping_add(std::mem::size_of::<u64>()).cast::<wl_bytes>();
+            // SAFETY: by contract, there are `u` items.
+            let items = unsafe { slice(at, v.u as usize) };
+            // SAFETY: as above.
+            Value::List(items.iter().map(|b| Value::bytes(unsafe { b.as_slice() })).collect())
+        }
         desc::ParamType::UInt(_) | desc::ParamType::Duration | desc::ParamType::Endpoints(_) => Value::Int(v.u as u128),
     }
 }

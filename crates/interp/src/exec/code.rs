@@ -53,6 +53,11 @@ pub enum Op {
         within: Expr,
         hold_req: bool,
     },
+    AwaitBody {
+        hold_req: bool,
+    },
+    SetPiece(Expr),
+    DropBody,
     Await {
         hold: bool,
         hold_req: bool,

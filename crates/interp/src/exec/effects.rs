@@ -286,6 +286,15 @@ fn handles(env: &Env, to: &Expr) -> Res<Vec<u64>> {
     }
 }
 
+/// In a handler of pieces: what goes on.
+fn about_piece(a: &Activation, to: u32, bytes: &[u8]) -> Res<()> {
+    // SAFETY: as for reply.
+    if let Some(f) = unsafe { (*a.core().host).tell } {
+        unsafe { f(a.task, to, 0, wl_bytes::of(bytes), WL_TAIL_NONE) };
+    }
+    Ok(())
+}
+
 /// Operations that send, wait, or run blocks of their own.
 pub fn outward(env: &Env, op: &Op, locals: &mut Vec<Value>) -> Res<()> {
     let a = env.activation()?;
@@ -361,6 +370,19 @@ pub fn outward(env: &Env, op: &Op, locals: &mut Vec<Value>) -> Res<()> {
             }
             Ok(())
         }
+        Op::AwaitBody { hold_req } => {
+            let flags = if *hold_req { WL_C_HOLD_REQ } else { 0 };
+            // SAFETY: as for reply.
+            if let Some(f) = unsafe { (*a.core().host).wait } {
+                unsafe { f(a.task, WL_BODY, 0, 0, flags) };
+            }
+            Ok(())
+        }
+        Op::SetPiece(e) => {
+            let value = Env { locals, ..*env }.bytes(e)?;
+            about_piece(a, WL_TO_PIECE, &value)
+        }
+        Op::DropBody => about_piece(a, WL_TO_NONE, &[]),
         Op::Render { msg, dst } => {
             let ready = outgoing::build(env, a, msg, locals)?;
             let mut bytes = ready.bytes.as_slice().to_vec();

@@ -95,6 +95,15 @@ impl Flattener<'_> {
                 let (key, within) = (key.clone(), within.clone());
                 self.emit(Op::Wait { table: *table, key, within, hold_req: false });
             }
+            StmtKind::AwaitBody => {
+                self.emit(Op::AwaitBody { hold_req: false });
+            }
+            StmtKind::SetPiece(e) => {
+                self.emit(Op::SetPiece(e.clone()));
+            }
+            StmtKind::DropBody => {
+                self.emit(Op::DropBody);
+            }
             StmtKind::Await { hold, hold_req, .. } => {
                 self.emit(Op::Await { hold: *hold, hold_req: *hold_req });
             }
@@ -271,7 +280,7 @@ fn hold_calls(ops: &mut [Op]) {
         let Some((_, h, r)) = marks.iter().find(|m| m.0 > i).or(marks.first()) else { continue };
         match op {
             Op::Call { hold, hold_req, .. } => (*hold, *hold_req) = (*h, *r),
-            Op::Wait { hold_req, .. } => *hold_req = *r,
+            Op::Wait { hold_req, .. } | Op::AwaitBody { hold_req } => *hold_req = *r,
             _ => {}
         }
     }

@@ -3,6 +3,8 @@
 use super::{Answer, Grammar, View};
 use wireloom_ir::UnitId;
 use wireloom_runtime::abi::*;
+use wireloom_runtime::program::Verdict;
+use wireloom_runtime::splitter::{End, Splitter, TailParser};
 
 pub struct KeptMessage {
     /// Bytes of the message.
@@ -14,8 +16,7 @@ pub struct KeptMessage {
 }
 
 impl Grammar {
-    /// The message that some bytes begin with, if all of it is passed on. Framing is given to the
-    /// parser one byte more at a time, so that it tells where streamed bytes begin.
+    /// The message that some bytes begin with, if all of it is passed on.
     pub fn kept(&self, unit: UnitId, bytes: &[u8], ctx: u64) -> Option<KeptMessage> {
         let mut v =
             View { parser: wl_parser { ctx, ..wl_parser::default() }, extra: Default::default(), slots: Vec::new() };
@@ -24,30 +25,46 @@ impl Grammar {
         if answer != Answer::Whole && (answer != Answer::Head || in_step) {
             return None;
         }
-        let (mut at, mut seen, mut body) = (v.parser.head as usize, 0, Vec::new());
+        let (mut at, mut body) = (v.parser.head as usize, Vec::new());
+        let (mut tail, mut split) = (ReadTail { grammar: self, unit, view: &mut v }, Splitter::default());
         while answer != Answer::Whole {
-            if v.parser.left > 0 {
-                let k = v.parser.left.min((bytes.len() - at) as u64) as usize;
-                body.extend_from_slice(&bytes[at..at + k]);
-                v.parser.left -= k as u64;
-                (at, seen) = (at + k, 0);
-                if v.parser.left > 0 {
-                    return None;
-                }
-            }
-            let (all, endless) = (bytes.len() - at, v.parser.flags & WL_M_UNTIL_EOF != 0);
-            let n = if endless { all } else { all.min(seen) };
-            let (next, used) = self.tail(unit, &mut v, &bytes[at..at + n], n == all);
-            if endless {
-                body.extend_from_slice(&bytes[at..at + used]);
-            }
-            (answer, at) = (next, at + used);
-            let stuck = answer != Answer::Whole && v.parser.left == 0 && n == all;
-            if answer == Answer::Bad || v.parser.flags & WL_M_OMIT != 0 || stuck {
+            let run = split.next(&mut tail, &bytes[at..], true);
+            if run.omitted {
                 return None;
             }
-            seen = if v.parser.left > 0 { 0 } else { n - used + 1 };
+            if run.streamed {
+                body.extend_from_slice(&bytes[at..at + run.used]);
+            }
+            at += run.used;
+            match run.end {
+                Some(End::Whole) => answer = Answer::Whole,
+                Some(End::Bad | End::More) => return None,
+                None => {}
+            }
         }
         Some(KeptMessage { whole: at, body, ends: v.parser.flags & (WL_M_UNTIL_EOF | WL_M_ENDS) != 0 })
+    }
+}
+
+struct ReadTail<'a> {
+    grammar: &'a Grammar,
+    unit: UnitId,
+    view: &'a mut View,
+}
+
+impl TailParser for ReadTail<'_> {
+    fn state(&mut self) -> &mut wl_parser {
+        &mut self.view.parser
+    }
+
+    fn read(&mut self, bytes: &[u8], eof: bool) -> (Verdict, usize) {
+        let (answer, used) = self.grammar.tail(self.unit, self.view, bytes, eof);
+        let verdict = match answer {
+            Answer::More => Verdict::More,
+            Answer::Head => Verdict::Head,
+            Answer::Whole => Verdict::Whole,
+            Answer::Bad => Verdict::Bad,
+        };
+        (verdict, used)
     }
 }

@@ -158,11 +158,22 @@ fn port_memory(m: &Module, p: &Port, row: &mut AddRow) -> u64 {
 fn backends(m: &Module, to: &Value) -> u64 {
     match to {
         Value::Const(ParamValue::Endpoints(list)) => list.len() as u64,
-        Value::Const(ParamValue::Bool(_) | ParamValue::UInt(_) | ParamValue::Duration(_) | ParamValue::Bytes(_)) => 1,
+        Value::Const(
+            ParamValue::Bool(_)
+            | ParamValue::UInt(_)
+            | ParamValue::Duration(_)
+            | ParamValue::Bytes(_)
+            | ParamValue::Texts(_),
+        ) => 1,
         Value::Param(n) => match m.params.get(*n as usize).map(|p| p.ty) {
             Some(ParamType::Endpoints(max)) => max.into(),
             Some(
-                ParamType::Bool | ParamType::UInt(_) | ParamType::Duration | ParamType::Bytes(_) | ParamType::Endpoint,
+                ParamType::Bool
+                | ParamType::UInt(_)
+                | ParamType::Duration
+                | ParamType::Bytes(_)
+                | ParamType::Texts(..)
+                | ParamType::Endpoint,
             )
             | None => 1,
         },
@@ -273,7 +284,7 @@ fn calls_at_once(block: &Block) -> u64 {
 fn calls_after(block: &Block, open: u64, most: &mut u64) -> u64 {
     block.iter().fold(open, |open, s| {
         let open = match &s.kind {
-            StmtKind::Call { .. } | StmtKind::Wait { .. } => open.saturating_add(1),
+            StmtKind::Call { .. } | StmtKind::Wait { .. } | StmtKind::AwaitBody => open.saturating_add(1),
             StmtKind::Await { .. } => 0,
             StmtKind::For { max, body, .. } | StmtKind::Loop { max, body } => {
                 let mut within = 0;

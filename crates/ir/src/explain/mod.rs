@@ -133,6 +133,9 @@ pub fn constant(v: &ParamValue) -> String {
         ParamValue::Duration(n) => duration(*n),
         ParamValue::Bytes(b) => format!("\"{}\"", b.escape_ascii()),
         ParamValue::Endpoints(list) => list.join(","),
+        ParamValue::Texts(list) => {
+            list.iter().map(|b| format!("\"{}\"", b.escape_ascii())).collect::<Vec<_>>().join(",")
+        }
     }
 }
 
@@ -152,6 +155,8 @@ fn params(m: &Module, out: &mut String) {
                 ParamType::UInt(bits) => format!("u{bits}"),
                 ParamType::Duration => "duration".into(),
                 ParamType::Bytes(max) => format!("bytes<{max}>"),
+                _ if p.form == desc::Form::OrPort => "endpoint or u16".into(),
+                ParamType::Texts(most, size) => format!("list<bytes<{size}>, {most}>"),
                 ParamType::Endpoint => "endpoint".into(),
                 ParamType::Endpoints(max) => format!("list<endpoint, {max}>"),
             };

@@ -87,7 +87,7 @@ impl Maker<'_> {
 
     fn is_read(&self, port: usize) -> bool {
         let of = |on: &On| match on {
-            On::Message { port, .. } | On::Frame { port, .. } => Some(port.index()),
+            On::Message { port, .. } | On::Piece { port, .. } | On::Frame { port, .. } => Some(port.index()),
             On::Upstream { upstream: c, .. } => self.m.upstreams.get(c.index()).map(|c| c.port.index()),
             On::Opened(_)
             | On::Greeting(_)
@@ -236,6 +236,7 @@ impl Maker<'_> {
             On::Signal(_) if m.signal_of(h.on).is_some_and(|s| of_table(m, &s.name)) => return,
             On::Every(_) | On::Start | On::End | On::Signal(_) | On::Fault => Look::Event,
             On::Message { .. }
+            | On::Piece { .. }
             | On::Frame { .. }
             | On::Opened(_)
             | On::Greeting(_)
@@ -263,7 +264,7 @@ impl Maker<'_> {
                 let from = self.source(m.upstreams[c.index()].port);
                 self.edge(from, this, EdgeKind::Message)
             }
-            On::Opened(port) | On::Closed(port) => {
+            On::Piece { port, .. } | On::Opened(port) | On::Closed(port) => {
                 let from = self.source(port);
                 self.edge(from, this, EdgeKind::Message)
             }

@@ -104,6 +104,9 @@ fn row(s: &StmtKind) -> Row {
         | Release(_)
         | Emit(_)
         | Wait { .. }
+        | AwaitBody
+        | SetPiece(_)
+        | DropBody
         | Parse { .. }
         | Render { .. }
         | Reread { .. }

@@ -32,8 +32,11 @@ pub fn run(m: &mut Module) {
             &mut p.reset,
             &mut p.stray,
             &mut p.private_response,
+            &mut p.chunks_request,
+            &mut p.chunks_response,
         ];
-        for e in clauses.into_iter().flatten().chain(&mut p.response_args).chain(&mut p.request_args) {
+        let expects = p.expects.as_mut().map(|(_, e)| e);
+        for e in clauses.into_iter().flatten().chain(expects).chain(&mut p.response_args).chain(&mut p.request_args) {
             walk::expr_mut(e, &mut fold)
         }
     }
@@ -292,6 +295,13 @@ pub fn builtin(f: crate::Builtin, args: &[Expr]) -> Option<ExprKind> {
         B::AllIn => {
             let set = ByteSet::of_bits(second()?)?;
             ExprKind::Bool(first?.iter().all(|b| set.has(*b)))
+        }
+        B::Trim => {
+            let set = ByteSet::of_bits(second()?)?;
+            let b = first?;
+            let from = b.iter().position(|b| !set.has(*b)).unwrap_or(b.len());
+            let to = b.iter().rposition(|b| !set.has(*b)).map_or(from, |n| n + 1);
+            ExprKind::Bytes(b[from..to].to_vec())
         }
         B::Slice => {
             let (b, place) =

@@ -104,6 +104,9 @@ impl KnownConditions<'_> {
             | StmtKind::Log(_)
             | StmtKind::Emit(_)
             | StmtKind::Wait { .. }
+            | StmtKind::AwaitBody
+            | StmtKind::SetPiece(_)
+            | StmtKind::DropBody
             | StmtKind::Parse { .. }
             | StmtKind::Render { .. }
             | StmtKind::Reread { .. }
@@ -457,6 +460,9 @@ fn changed(s: &StmtKind, f: &mut dyn FnMut(LocalId)) {
         | StmtKind::Log(_)
         | StmtKind::Emit(_)
         | StmtKind::Wait { .. }
+        | StmtKind::AwaitBody
+        | StmtKind::SetPiece(_)
+        | StmtKind::DropBody
         | StmtKind::Parse { .. }
         | StmtKind::SendFrame { .. }
         | StmtKind::Output { .. }

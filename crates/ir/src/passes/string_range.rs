@@ -39,6 +39,7 @@ pub fn run(m: &mut Module) {
         let arguments = match h.on {
             On::Signal(n) => signals.get(n as usize).copied().unwrap_or(u32::MAX),
             On::Message { .. }
+            | On::Piece { .. }
             | On::Frame { .. }
             | On::Opened(_)
             | On::Greeting(_)

@@ -53,6 +53,7 @@ fn bodies(m: &Module) -> Vec<(Body, usize)> {
     for h in &m.handlers {
         let preset = match h.on {
             On::Message { .. }
+            | On::Piece { .. }
             | On::Opened(_)
             | On::Greeting(_)
             | On::Probe(_)

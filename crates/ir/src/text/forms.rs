@@ -308,6 +308,9 @@ forms! {
     "log" Log(values) = [" " values];
     "emit" Emit(emit) = [" " emit];
     "wait" Wait { table, key, within } = [" " table " [" key "] within " within];
+    "await_body" AwaitBody = [];
+    "set_piece" SetPiece(bytes) = [" " bytes];
+    "drop_body" DropBody = [];
     "parse" Parse { unit, kept, bytes, dst, ok } = [" " unit [" kept " kept] " " bytes " -> " dst " ok " ok];
 }
 

@@ -97,7 +97,8 @@ impl Parser {
                 let name = self.str()?;
                 self.sign(':')?;
                 let ty = self.ty()?;
-                self.m.sessions.push(Session { name, ty })
+                let of_request = self.eat_word("of_request");
+                self.m.sessions.push(Session { name, ty, of_request })
             }
             "upstream" => {
                 let name = self.str()?;
@@ -304,6 +305,7 @@ impl Parser {
         let on = match self.any_word()?.as_str() {
             "message" => On::Message { port: PortId(self.index()?), protocol: ProtocolId(self.index()?) },
             "frame" => On::Frame { port: PortId(self.index()?), unit: UnitId(self.index()?) },
+            "piece" => On::Piece { port: PortId(self.index()?), protocol: ProtocolId(self.index()?) },
             "opened" => On::Opened(PortId(self.index()?)),
             "greeting" => On::Greeting(PortId(self.index()?)),
             "probe" => On::Probe(PortId(self.index()?)),

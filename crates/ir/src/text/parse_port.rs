@@ -16,6 +16,7 @@ impl Parser {
             "duration" => ParamValue::Duration(self.num()?),
             "bytes" => ParamValue::Bytes(self.bytes()?),
             "endpoints" => ParamValue::Endpoints(self.list(Self::str)?),
+            "texts" => ParamValue::Texts(self.list(Self::bytes)?),
             w => return self.error(format!("unknown value `{w}`")),
         })
     }
@@ -151,6 +152,13 @@ impl Parser {
                 "idle" => p.idle = Some(s.expr()?),
                 "reset" => p.reset = Some(s.expr()?),
                 "stray" => p.stray = Some(s.expr()?),
+                "chunks_request" => p.chunks_request = Some(s.expr()?),
+                "chunks_response" => p.chunks_response = Some(s.expr()?),
+                "expects" => {
+                    let text = s.bytes()?;
+                    s.word("when")?;
+                    p.expects = Some((text, s.expr()?))
+                }
                 _ => return s.error(format!("unknown clause `{word}`")),
             }
             s.sign(';')
@@ -166,6 +174,11 @@ impl Parser {
             "bytes" => ParamType::Bytes(self.num()?),
             "endpoint" => ParamType::Endpoint,
             "endpoints" => ParamType::Endpoints(self.num()?),
+            "texts" => {
+                let n = self.num()?;
+                self.word("of")?;
+                ParamType::Texts(n, self.num()?)
+            }
             w => return self.error(format!("unknown parameter type `{w}`")),
         })
     }
@@ -179,6 +192,7 @@ impl Parser {
             "ip" => Form::Ip,
             "ip6" => Form::Ip6,
             "wide" => Form::Wide,
+            "or_port" => Form::OrPort,
             "within" => Form::Within(self.list(|p| {
                 let a = p.num()?;
                 p.word("to")?;

@@ -122,6 +122,7 @@ fn param_value(v: &ParamValue) -> String {
         ParamValue::Endpoints(list) => {
             format!("endpoints({})", list.iter().map(|s| string(s)).collect::<Vec<_>>().join(", "))
         }
+        ParamValue::Texts(list) => format!("texts({})", list.iter().map(|b| bytes(b)).collect::<Vec<_>>().join(", ")),
     }
 }
 
@@ -133,6 +134,7 @@ fn param_type(t: &ParamType) -> String {
         ParamType::Bytes(n) => format!("bytes {n}"),
         ParamType::Endpoint => "endpoint".into(),
         ParamType::Endpoints(n) => format!("endpoints {n}"),
+        ParamType::Texts(n, size) => format!("texts {n} of {size}"),
     }
 }
 
@@ -143,6 +145,7 @@ fn form(f: &Form) -> String {
         Form::Ip => " is ip".into(),
         Form::Ip6 => " is ip6".into(),
         Form::Wide => " is wide".into(),
+        Form::OrPort => " is or_port".into(),
         Form::Within(ranges) => {
             format!(" is within ({})", ranges.iter().map(|(a, b)| format!("{a} to {b}")).collect::<Vec<_>>().join(", "))
         }
@@ -269,7 +272,8 @@ impl Printer<'_> {
             self.line(&format!("state {}: {}{init}", string(&s.name), self.ty(s.ty)));
         }
         for s in &m.sessions {
-            self.line(&format!("session {}: {}", string(&s.name), self.ty(s.ty)))
+            let of = if s.of_request { " of_request" } else { "" };
+            self.line(&format!("session {}: {}{of}", string(&s.name), self.ty(s.ty)))
         }
         for c in &m.upstreams {
             self.line(&format!("upstream {} to {}{}", string(&c.name), self.port_ref(c.port), span(&c.span)))
@@ -422,6 +426,10 @@ impl Printer<'_> {
                 format!("message {} {}", self.port_ref(*port), self.protocol_ref(*protocol))
             }
             On::Frame { port, unit } => format!("frame {} {}", self.port_ref(*port), self.unit_ref(*unit)),
+            On::Piece { port, protocol } => {
+                let protocol = reference(self.m.protocols.get(protocol.index()).map(|p| p.name.as_str()), protocol.0);
+                format!("piece {} {protocol}", self.port_ref(*port))
+            }
             On::Opened(p) => format!("opened {}", self.port_ref(*p)),
             On::Greeting(p) => format!("greeting {}", self.port_ref(*p)),
             On::Probe(p) => format!("probe {}", self.port_ref(*p)),
@@ -557,11 +565,16 @@ impl Printer<'_> {
             ("stray", &p.stray, p.response),
             ("idle", &p.idle, p.response),
             ("reset", &p.reset, p.response),
+            ("chunks_request", &p.chunks_request, Some(p.request)),
+            ("chunks_response", &p.chunks_response, p.response),
         ];
         for (name, e, unit) in clauses {
             if let Some(e) = e {
                 lines.push(format!("{name} {}", self.expr_in(e, unit)))
             }
+        }
+        if let Some((text, e)) = &p.expects {
+            lines.push(format!("expects {} when {}", bytes(text), self.expr_in(e, Some(p.request))))
         }
         self.braces(&format!("protocol {}", string(&p.name)), "", &mut |printer| {
             for l in &lines {

@@ -483,6 +483,9 @@ impl<'a> Flow<'a, '_, '_> {
                 self.c.need(self.c.is_uint(within.ty), path, "a time to wait that is no number");
                 state.calls = true;
             }
+            StmtKind::AwaitBody => state.calls = true,
+            StmtKind::SetPiece(e) => self.c.need(self.c.is_bytes(e.ty), path, "a piece that is not bytes"),
+            StmtKind::DropBody => {}
             StmtKind::Parse { unit, kept, bytes, dst, ok } => {
                 let params = self.c.m.units.get(unit.index()).map_or(&[][..], |u| &u.params);
                 let fit = kept.as_ref().is_none_or(|args| {
@@ -620,7 +623,8 @@ impl<'a> Flow<'a, '_, '_> {
     #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn where_allowed(&mut self, path: &str, s: &StmtKind) {
         let sends = walk::outgoing(s).is_some() && !matches!(s, StmtKind::Render { .. } | StmtKind::Reread { .. });
-        let waits = matches!(s, StmtKind::Call { .. } | StmtKind::Wait { .. } | StmtKind::Await { .. });
+        let waits =
+            matches!(s, StmtKind::Call { .. } | StmtKind::Wait { .. } | StmtKind::AwaitBody | StmtKind::Await { .. });
         let suspends = waits || matches!(s, StmtKind::BindPart { .. });
         if self.inside != Inside::Handler {
             // Binding a part only names it; a message is often built from several.

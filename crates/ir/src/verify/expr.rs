@@ -496,6 +496,7 @@ impl Checker<'_> {
                 | kind @ Kind::Plain
                 | kind @ Kind::Option(_)
                 | kind @ Kind::Maybe(_)
+                | kind @ Kind::BytesList
                 | kind @ Kind::Many(_) => self.is_of(kind, a.ty, first),
             };
             ok(right, &format!("operand {} of `{}` is {} where {kind} is due", n + 1, row.name, self.name(a.ty)))?;
@@ -521,6 +522,10 @@ impl Checker<'_> {
             Kind::Room => self.is_uint(ty),
             Kind::Option(of) => matches!(self.ty(ty), Ty::Option(t) if self.is_of(*of, *t, first)),
             Kind::Maybe(of) | Kind::Many(of) => self.is_of(*of, ty, first),
+            Kind::BytesList => match self.ty(ty) {
+                Ty::List(of, _) => self.is_bytes(*of),
+                _ => false,
+            },
         }
     }
 }

@@ -312,9 +312,9 @@ impl Checker<'_> {
                     self.need(p.index() < m.ports.len(), &path, "its port does not exist");
                     vec![Ty::UInt(32), Ty::UInt(16)]
                 }
-                On::Upstream { .. } => {
+                On::Piece { .. } | On::Upstream { .. } => {
                     let Some((_, unit)) = m.message_of(h.on) else {
-                        self.error(&path, "its upstream does not exist");
+                        self.error(&path, "its messages do not exist");
                         continue;
                     };
                     vec![Ty::Msg(unit)]
@@ -355,6 +355,11 @@ impl Checker<'_> {
             self.need(ok, &path, "its first locals are not what the event gives");
             let (reply, conn) = match h.on {
                 On::Message { protocol, .. } => (m.protocols[protocol.index()].response, true),
+                On::Piece { port, protocol } => {
+                    let listens =
+                        m.ports.get(port.index()).is_some_and(|p| matches!(p.kind, desc::PortKind::Listen(_)));
+                    (m.protocols[protocol.index()].response.filter(|_| listens), true)
+                }
                 On::Upstream { .. } | On::UpstreamOpened(_) | On::UpstreamClosed(_) => (None, true),
                 On::Greeting(p) | On::Probe(p) | On::Reset(p) => (
                     m.ports
@@ -372,7 +377,8 @@ impl Checker<'_> {
                 | On::Test(_)
                 | On::Check { .. } => (None, false),
             };
-            let message = matches!(h.on, On::Message { .. } | On::Greeting(_) | On::Probe(_) | On::Reset(_));
+            let message =
+                matches!(h.on, On::Message { .. } | On::Piece { .. } | On::Greeting(_) | On::Probe(_) | On::Reset(_));
             let code = Code {
                 kind: if message { BodyKind::Message } else { BodyKind::Event },
                 ret: m.signal_of(h.on).map(|s| s.ret),
@@ -537,9 +543,11 @@ impl Checker<'_> {
             let mut astray = false;
             walk::stmts(&m.handlers[h.index()].body.block, &mut |s| match s.kind {
                 StmtKind::Send { port, .. } => astray |= port != g.to,
-                StmtKind::Call { .. } | StmtKind::Wait { .. } | StmtKind::Await { .. } | StmtKind::Reply { .. } => {
-                    astray = true
-                }
+                StmtKind::Call { .. }
+                | StmtKind::Wait { .. }
+                | StmtKind::AwaitBody
+                | StmtKind::Await { .. }
+                | StmtKind::Reply { .. } => astray = true,
                 _ => {}
             });
             self.need(!astray, &path, "its nodes reach another port than its output");

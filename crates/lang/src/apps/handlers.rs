@@ -25,6 +25,7 @@ impl Compiler<'_> {
                 self.upstream_event(module, app, h, span)
             }
             On::Event { .. } => self.event_handler(module, app, h, span),
+            On::Body { .. } => self.piece_handler(module, app, h, span),
             On::Fault(name) => {
                 let record = self.fault_record(&[("place", U32)]);
                 let mut l = plain(self, module, format!("app {app}: on fault"));
@@ -183,6 +184,7 @@ impl Compiler<'_> {
             l.talk = Talk { came_on: Some(ir::Peer::Client), protocol: Some(protocol), opened: Vec::new() };
         }
         l.bind_all(&[(param.clone(), Val::path(Ty::Msg(info.request), build::msg(req)))]);
+        l.new_request(span);
         let made = own_answers(&mut l, &info, req).and_then(|()| run(l, &h.body, h.guard.as_ref(), span));
         // Even in error it counts as handled: no second report.
         let body = made.unwrap_or_default();
@@ -243,6 +245,7 @@ impl Compiler<'_> {
         let p = match &on {
             ir::On::Greeting(p) | ir::On::Probe(p) => *p,
             ir::On::Message { .. }
+            | ir::On::Piece { .. }
             | ir::On::Frame { .. }
             | ir::On::Opened(_)
             | ir::On::Closed(_)

@@ -85,12 +85,12 @@ impl Compiler<'_> {
                 }
                 On::End => ir::On::End,
                 On::Start => ir::On::Start,
-                On::Message { .. } | On::Event { .. } | On::Fault(_) => continue,
+                On::Message { .. } | On::Event { .. } | On::Body { .. } | On::Fault(_) => continue,
             };
             let word = match &h.on {
                 On::Every(_) => "every",
                 On::End => "end",
-                On::Start | On::Message { .. } | On::Event { .. } | On::Fault(_) => "start",
+                On::Start | On::Message { .. } | On::Event { .. } | On::Body { .. } | On::Fault(_) => "start",
             };
             let mut l = super::frames::begin(self, module, format!("element {path}"));
             for (k, o) in around.iter() {
@@ -136,7 +136,7 @@ impl Compiler<'_> {
             let (queue, param, h) = match &m.kind {
                 MemberKind::Handler(h) => match &h.on {
                     On::Message { port, param, index, .. } => (port, Some((param, index.as_ref())), Some(h)),
-                    On::Event { .. } | On::Fault(_) | On::Start | On::End | On::Every(_) => continue,
+                    On::Event { .. } | On::Body { .. } | On::Fault(_) | On::Start | On::End | On::Every(_) => continue,
                 },
                 MemberKind::Wiring(nodes) => match nodes.first().map(|n| &n.kind) {
                     Some(NodeKind::Expr(e)) => match e.as_name() {
@@ -228,7 +228,9 @@ impl Lower<'_, '_> {
             |outlet| {
                 self.in_instance(i, outlet, |s| match h.on {
                     On::Every(_) => s.unless_stopped(i, span, |s| s.guarded(h, span)),
-                    On::Message { .. } | On::Event { .. } | On::Fault(_) | On::Start | On::End => s.guarded(h, span),
+                    On::Message { .. } | On::Event { .. } | On::Body { .. } | On::Fault(_) | On::Start | On::End => {
+                        s.guarded(h, span)
+                    }
                 })
             },
         );

@@ -23,6 +23,7 @@ pub mod message_queues;
 pub mod nodes;
 mod packet_caches;
 mod packet_fields;
+mod pieces;
 pub mod ports;
 pub mod queues;
 pub mod scope;
@@ -87,7 +88,9 @@ impl Compiler<'_> {
         for f in fns {
             let _ = self.function(&f, f.ast.name.span);
         }
-        for m in &app.members {
+        // Whether pieces are changed decides how their messages are passed on.
+        let (pieces, others): (Vec<_>, Vec<_>) = app.members.iter().partition(|m| is_of_pieces(m));
+        for m in pieces.into_iter().chain(others) {
             let before = self.m.handlers.len();
             let _ = self.define(module, app, m);
             self.in_segment(before, m.span);
@@ -107,6 +110,7 @@ impl Compiler<'_> {
         self.table_signals();
         self.unhandled();
         self.unhandled_upstreams();
+        self.unneeded_clauses();
         self.check_holds();
         self.check_caches();
         self.place_segments();
@@ -136,7 +140,7 @@ impl Compiler<'_> {
             MemberKind::State { name, ty, .. } => (name, self.state(module, name, ty)),
             MemberKind::PacketState(fields) => return self.packet_fields(module, fields),
             MemberKind::Link { word, options } => return self.link(module, *word, options),
-            MemberKind::Session { name, ty } => (name, self.session(module, name, ty)),
+            MemberKind::Session { name, ty, of_request } => (name, self.session(module, name, ty, *of_request)),
             MemberKind::Counter(name) => {
                 self.m.counters.push(ir::Counter { name: name.name.clone(), doc: m.doc.clone() });
                 (name, Ok(AppName::Counter(ir::CounterId(self.m.counters.len() as u32 - 1))))
@@ -397,8 +401,13 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    fn session(&mut self, module: ModId, name: &Ident, ty: &ast::Type) -> R<AppName> {
-        self.session_of(module, name, ty).map(|(id, t)| AppName::Session(id, t))
+    fn session(&mut self, module: ModId, name: &Ident, ty: &ast::Type, of_request: bool) -> R<AppName> {
+        let (id, t) = self.session_of(module, name, ty)?;
+        if of_request {
+            self.m.sessions[id.index()].of_request = true;
+            self.of_requests.push((id, t.clone()));
+        }
+        Ok(AppName::Session(id, t))
     }
 
     pub fn session_of(&mut self, module: ModId, name: &Ident, ty: &ast::Type) -> R<(ir::SessionId, Ty)> {
@@ -407,7 +416,7 @@ impl Compiler<'_> {
         let lowered = self.lower_ty(&t);
         let all = self.session_bytes.saturating_add(ir::layout::size(&self.m, lowered));
         self.session_bytes = self.within_memory("session", all, SESSIONS_MAX, name)?;
-        self.m.sessions.push(ir::Session { name: name.name.clone(), ty: lowered });
+        self.m.sessions.push(ir::Session { name: name.name.clone(), ty: lowered, of_request: false });
         Ok((ir::SessionId(self.m.sessions.len() as u32 - 1), t))
     }
 
@@ -554,4 +563,8 @@ impl Compiler<'_> {
             }
         }
     }
+}
+
+fn is_of_pieces(m: &ast::Member) -> bool {
+    matches!(&m.kind, MemberKind::Handler(h) if matches!(h.on, ast::On::Body { .. }))
 }

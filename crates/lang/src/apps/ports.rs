@@ -26,22 +26,42 @@ impl Compiler<'_> {
             Ty::Bytes(n) if *n <= 1 << 24 => ParamType::Bytes(*n as u32),
             Ty::Endpoint => ParamType::Endpoint,
             Ty::List(inner, n) if **inner == Ty::Endpoint => ParamType::Endpoints(*n),
+            Ty::List(inner, n) if inner.bytes_max() <= 1 << 16 && matches!(**inner, Ty::Bytes(_)) => {
+                ParamType::Texts(*n, inner.bytes_max() as u32)
+            }
             Ty::Error => return Err(Reported),
             t => {
                 let s = self.show(t);
                 return Err(self.report(
                     Diagnostic::error("E0615", span, format!("a parameter cannot be {s}"))
                         .label("not a parameter's type")
-                        .hint("bool, u1 to u64, ip4, mac, duration, bytes<N> up to 16MiB, endpoint, list<endpoint, N>"),
+                        .hint("bool, u1 to u64, ip4, mac, duration, bytes<N> up to 16MiB, endpoint, list<endpoint, N>, list<bytes<N>, N>"),
                 ));
             }
         })
     }
 
     pub fn param(&mut self, module: ModId, p: &ast::Param, doc: &str) -> R<AppName> {
-        let t = self.ty(module, &p.ty)?;
+        let (t, or_port) = match &p.ty.kind {
+            ast::TypeKind::Or(one, other) => {
+                let both = (self.ty(module, one)?, self.ty(module, other)?);
+                if both != (Ty::Endpoint, U16) {
+                    let d = Diagnostic::error("E0615", p.ty.span, "a parameter is one or the other only for ports");
+                    return Err(self.report(d.hint("write `endpoint or u16`")));
+                }
+                (Ty::Endpoint, true)
+            }
+            _ => (self.ty(module, &p.ty)?, false),
+        };
         let ty = self.param_type(&t, p.ty.span)?;
         let default = match &p.default {
+            Some(Expr { kind, span }) if or_port && matches!(**kind, ExprKind::Int(_)) => {
+                let ExprKind::Int(n) = **kind else { return Err(Reported) };
+                let Ok(port) = u16::try_from(n) else {
+                    return Err(self.error("E0304", *span, format!("{n} is no port number (0 to 65535)")));
+                };
+                Some(ParamValue::Endpoints(vec![format!("0.0.0.0:{port}")]))
+            }
             Some(e) => Some(self.param_value(module, e, &t)?),
             None => None,
         };
@@ -51,7 +71,7 @@ impl Compiler<'_> {
             name: p.name.name.clone(),
             doc,
             ty,
-            form: self.argument_form(&t),
+            form: if or_port { ir::desc::Form::OrPort } else { self.argument_form(&t) },
             value_ty,
             default,
         });
@@ -59,7 +79,7 @@ impl Compiler<'_> {
     }
 
     fn param_value(&mut self, module: ModId, e: &Expr, t: &Ty) -> R<ParamValue> {
-        if matches!(t, Ty::Endpoint | Ty::List(..)) {
+        if matches!(t, Ty::Endpoint) || matches!(t, Ty::List(of, _) if **of == Ty::Endpoint) {
             return self.endpoints(e).map(ParamValue::Endpoints);
         }
         let v = self.constant(module, e, Some(t))?;
@@ -67,6 +87,13 @@ impl Compiler<'_> {
         Ok(match (&*x.kind, t) {
             (ir::ExprKind::Bool(b), _) => ParamValue::Bool(*b),
             (ir::ExprKind::Bytes(b), _) => ParamValue::Bytes(b.clone()),
+            (ir::ExprKind::MakeList(items), _) => {
+                let text = |x: &ir::Expr| match &*x.kind {
+                    ir::ExprKind::Bytes(b) => Ok(b.clone()),
+                    _ => Err(Reported),
+                };
+                ParamValue::Texts(items.iter().map(text).collect::<R<_>>()?)
+            }
             (ir::ExprKind::Int(n), Ty::Duration) => ParamValue::Duration(*n as u64),
             (ir::ExprKind::Int(n), _) => ParamValue::UInt(*n as u64),
             _ => return Err(Reported),

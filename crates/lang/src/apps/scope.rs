@@ -124,7 +124,13 @@ impl Instance {
             if let MemberKind::Handler(h) = &m.kind {
                 match &h.on {
                     On::Message { port, param, index, .. } if port.name == input => Some((h, param, index.as_ref())),
-                    On::Message { .. } | On::Event { .. } | On::Fault(_) | On::Start | On::End | On::Every(_) => None,
+                    On::Message { .. }
+                    | On::Event { .. }
+                    | On::Body { .. }
+                    | On::Fault(_)
+                    | On::Start
+                    | On::End
+                    | On::Every(_) => None,
                 }
             } else {
                 None

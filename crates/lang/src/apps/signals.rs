@@ -78,7 +78,12 @@ impl Compiler<'_> {
             .zip(&info.params)
             .map(|(p, (n, t))| Ok((n.name.clone(), self.param_type(t, p.ty.span)?)))
             .collect::<R<Vec<_>>>()?;
-        if let Some(p) = s.params.iter().zip(&args).find(|(_, (_, t))| matches!(t, ir::desc::ParamType::Endpoints(_))) {
+        if let Some(p) = s
+            .params
+            .iter()
+            .zip(&args)
+            .find(|(_, (_, t))| matches!(t, ir::desc::ParamType::Endpoints(_) | ir::desc::ParamType::Texts(..)))
+        {
             return Err(self.error("E0615", p.0.ty.span, "a signal takes no lists"));
         }
         let mut l = Lower::new(self, module, Kind::Handler);

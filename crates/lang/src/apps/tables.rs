@@ -360,6 +360,7 @@ impl Lower<'_, '_> {
             | ParamType::UInt(_)
             | ParamType::Duration
             | ParamType::Endpoint
+            | ParamType::Texts(..)
             | ParamType::Endpoints(_) => t.clone(),
         };
         self.signal_args.push((name.clone(), p));

@@ -61,6 +61,10 @@ impl Lower<'_, '_> {
                         StmtKind::SetField(l, indices(&path), result.clone())
                     },
                 );
+                if self.piece == Some(l) {
+                    let changed = self.local_expr(l);
+                    self.push(span, StmtKind::SetPiece(changed));
+                }
                 Ok(Val::pure(ty, result))
             }
             Root::State(id, ty) => {
@@ -409,7 +413,7 @@ impl Lower<'_, '_> {
     pub fn app_name(&mut self, n: &Ident) -> Option<R<Val>> {
         let found = self.cx.app.get(&n.name).cloned()?;
         Some(match found {
-            AppName::Param(_, Ty::List(..)) => {
+            AppName::Param(_, Ty::List(of, _)) if *of == Ty::Endpoint => {
                 let d = Diagnostic::error("E0615", n.span, format!("`{}` is a list for ports, and no value", n.name));
                 self.cx.report(d.hint("`len(port)` is the number of a port's servers, `port[i]` one of them"));
                 Err(Reported)

@@ -102,6 +102,12 @@ impl Lower<'_, '_> {
             Own::Ketama | Own::Modula | Own::Maglev | Own::Up | Own::Load => self.port_fn(own, a[0], a[1], span),
             Own::Pooled => self.pooled(a[0], a[1], a[2]),
             Own::AnyToken => self.any_token(a[0], a[1], a[2]),
+            Own::Json => {
+                let d = Diagnostic::error("E0303", span, "the path does not say what value it leads to");
+                Err(self.cx.report(d.hint("write `json(b).user.name.text`, or `.int`, `.bool`, `.raw`")))
+            }
+            Own::Split => self.split_list(a, span),
+            Own::Join => self.join_list(a[0], a[1], span),
             Own::Parse => self.parse(a[0], span),
             Own::BytesOf => self.bytes_of_message(a[0], span),
         }
@@ -581,6 +587,7 @@ fn of_kind(kind: Operand, max: u64) -> Ty {
         | Operand::Set
         | Operand::Room
         | Operand::Maybe(_)
+        | Operand::BytesList
         | Operand::Many(_) => Ty::Bytes(max),
     }
 }

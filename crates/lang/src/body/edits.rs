@@ -226,7 +226,15 @@ impl Lower<'_, '_> {
         for body in blocks {
             self.in_clause(info.module, response, msg, o.unit, |s| s.forward(body, None, &mut target))?;
         }
-        self.finished(target, span)
+        self.chunks = p.clauses.iter().find_map(|c| match &c.kind {
+            ClauseKind::Chunks { response: r, case, .. } if *r == response && self.may_change(msg) => {
+                Some(case.name.clone())
+            }
+            _ => None,
+        });
+        let made = self.finished(target, span);
+        self.chunks = None;
+        made
     }
 
     /// A message with its edits, whose unit still holds.
@@ -253,7 +261,9 @@ impl Lower<'_, '_> {
     ) -> R<T> {
         let outer = (self.params_of.replace((Root::Local(msg), unit)), self.dot.take());
         let value = Val::path(Ty::Msg(unit), build::msg(msg));
-        let mut binds = vec![(if response { "response" } else { "request" }, value.clone()), ("msg", value)];
+        let changed = Val::pure(Ty::Bool, build::boolean(self.may_change(msg)));
+        let mut binds =
+            vec![("changed", changed), (if response { "response" } else { "request" }, value.clone()), ("msg", value)];
         if self.handler.is_some() {
             binds.push(("client", Val::of(Ty::Conn)));
         }
@@ -394,6 +404,12 @@ impl Lower<'_, '_> {
         span: Span,
     ) -> R<()> {
         let c = self.decide(c)?;
+        match (&*c.kind, other.map(|o| &*o.kind)) {
+            (ir::ExprKind::Bool(true), _) => return self.forward(then, cond, target),
+            (ir::ExprKind::Bool(false), None) => return Ok(()),
+            (ir::ExprKind::Bool(false), Some(ExprKind::Block(b))) => return self.forward(b, cond, target),
+            _ => {}
+        }
         let v = self.once(Val::pure(Ty::Bool, c.clone()), span);
         let Vk::Pure(flag) = v.kind else { return Err(Reported) };
         let facts = self.facts.clone();

@@ -318,6 +318,9 @@ impl Lower<'_, '_> {
         if let Some(upstream) = self.upstream_named(base) {
             return self.upstream_field(upstream, name);
         }
+        if let Some(v) = self.json_value(base, name) {
+            return v;
+        }
         let v = match self.port_named(base) {
             Some(p) => Val::of(Ty::Port(p)),
             None => self.expr(base, None)?,

@@ -70,6 +70,9 @@ impl Lower<'_, '_> {
         if most > 0 {
             self.bodies.insert(answer, most.into());
         }
+        if self.cx.changing.iter().any(|(p, _)| *p == port) {
+            self.in_other_pieces.insert(answer);
+        }
     }
 
     /// `message.data`: its streamed bytes as one, where they are held.

@@ -2,6 +2,7 @@
 //! message's list are read in place.
 
 use super::loops::Changes;
+use super::split::Cut;
 use super::Lower;
 use crate::compiler::{Reported, R, T_BOOL, T_U32, T_U64};
 use crate::ir_builder as build;
@@ -13,17 +14,18 @@ use wireloom_syntax::ast::{Arg, Expr, ExprKind, Ident, Pattern, Span};
 use wireloom_syntax::Diagnostic;
 
 /// Longest `for` over a range.
-const MAX_ROUNDS: u64 = 1 << 24;
+pub const MAX_ROUNDS: u64 = 1 << 24;
 /// Most bytes of the lists of one handler or function, on the 2 MiB stack of a core's thread.
 const LISTS_MAX: u64 = 1 << 20;
 
 /// The sequence of a walk.
-enum Walk {
+pub enum Walk {
     Items(ir::Path, Elem, u64),
     List(X, Ty, u64),
     Replies(ir::UnitId, u64),
     Range(X, X, u64),
-    Words(X, u64),
+    /// Pieces of bytes.
+    Words(Cut, u64),
     /// Rounds from a number on, the last one that 64 bits hold included.
     Last(u64, u64),
 }
@@ -59,6 +61,9 @@ impl Lower<'_, '_> {
         }
         if let Some(text) = self.words_of(list) {
             return self.words(text);
+        }
+        if let Some(args) = self.split_of(list) {
+            return self.split(&args);
         }
         let v = self.expr(list, None)?;
         let v = self.defined(v, list.span)?;
@@ -97,97 +102,8 @@ impl Lower<'_, '_> {
             Some(ir::Ty::Bytes(n)) => *n,
             _ => 0,
         };
-        Ok(Walk::Words(b, (max.saturating_add(1) / 2).clamp(1, MAX_ROUNDS)))
-    }
-
-    /// Rounds over the words of a text. In each: its rest is cut at the next blank; words without a
-    /// byte are none.
-    fn word_rounds(&mut self, text: X, max: u64, span: Span, mut body: impl FnMut(&mut Self, Val) -> R<()>) -> R<()> {
-        let size = match self.cx.m.types.get(text.ty.index()) {
-            Some(ir::Ty::Bytes(n)) => *n,
-            _ => 0,
-        };
-        let ty = Ty::Bytes(size);
-        let (u64_ty, bytes) = (build::u64(0).ty, text.ty);
-        // A field is looked up once, not for each word.
-        let text = if matches!(&*text.kind, K::Read(_) | K::Raw(_)) {
-            build::local(self.temp("", &ty, text, span), bytes)
-        } else {
-            text
-        };
-        let text = std::cell::RefCell::new(text);
-        let at = self.temp("", &U64, build::u64(0), span);
-        self.bounds.remove(&at);
-        let sp = self.cx.span(span);
-        self.loops += 1;
-        // A text that changes meanwhile is taken as it was.
-        let keep = |s: &mut Self| {
-            let e = text.borrow().clone();
-            *text.borrow_mut() = build::local(s.temp("", &ty, e, span), bytes);
-        };
-        let (made, block) = self.looped(
-            |c| c.touch(&text.borrow()),
-            keep,
-            |s| {
-                let text = text.borrow().clone();
-                let len = build::cast(u64_ty, build::len_bytes(text.clone()));
-                let here = build::local(at, u64_ty);
-                s.push(
-                    span,
-                    StmtKind::If {
-                        cond: build::not(build::cmp(BinOp::Lt, here.clone(), len.clone())),
-                        then: vec![build::stmt(sp, StmtKind::Break)],
-                        other: vec![],
-                    },
-                );
-                let slice = |b: X, from: X, to: X| X::new(bytes, K::Builtin(ir::Builtin::Slice, vec![b, from, to]));
-                let found = s.cx.lower_ty(&U32.option());
-                let blank = {
-                    let t = s.cx.lower_ty(&Ty::Bytes(1));
-                    X::new(t, K::Bytes(b" ".to_vec()))
-                };
-                let blank = s.temp(
-                    "",
-                    &U32.option(),
-                    X::new(found, K::Builtin(ir::Builtin::FindBytes, vec![text.clone(), blank, here.clone()])),
-                    span,
-                );
-                let blank = build::local(blank, found);
-                let there = X::new(T_BOOL, K::IsSome(blank.clone()));
-                let n = build::if_(
-                    u64_ty,
-                    there,
-                    build::cast(u64_ty, X::new(T_U32, K::Unwrap(blank))),
-                    build::bin(u64_ty, BinOp::Sub, len, here.clone()),
-                );
-                let n = s.temp("", &U64, n, span);
-                let n = build::local(n, u64_ty);
-                let word = s.temp(
-                    "",
-                    &ty,
-                    slice(text, here.clone(), build::bin(u64_ty, BinOp::Add, here.clone(), n.clone())),
-                    span,
-                );
-                let next =
-                    build::bin(u64_ty, BinOp::Add, build::bin(u64_ty, BinOp::Add, here, n.clone()), build::u64(1));
-                s.push(span, StmtKind::Set(at, next));
-                s.push(
-                    span,
-                    StmtKind::If {
-                        cond: build::cmp(BinOp::Eq, n, build::u64(0)),
-                        then: vec![build::stmt(sp, StmtKind::Continue)],
-                        other: vec![],
-                    },
-                );
-                body(s, Val::pure(ty.clone(), build::local(word, bytes)))
-            },
-        );
-        self.loops -= 1;
-        made?;
-        if max > 0 {
-            self.push(span, StmtKind::Loop { max, body: block });
-        }
-        Ok(())
+        let cut = Cut { text: b, separator: b" ".to_vec(), empty: false, most: u64::MAX };
+        Ok(Walk::Words(cut, (max.saturating_add(1) / 2).clamp(1, MAX_ROUNDS)))
     }
 
     fn range(&mut self, a: &Expr, b: &Expr, inclusive: bool, span: Span) -> R<Walk> {
@@ -310,13 +226,13 @@ impl Lower<'_, '_> {
         Ok(max)
     }
 
-    fn rounds(&mut self, walk: Walk, span: Span, mut body: impl FnMut(&mut Self, Val) -> R<()>) -> R<()> {
+    pub fn rounds(&mut self, walk: Walk, span: Span, mut body: impl FnMut(&mut Self, Val) -> R<()>) -> R<()> {
         if self.pure_only() {
             return Err(self.involved(span));
         }
         let max = walk.max();
         let walk = match walk {
-            Walk::Words(text, max) => return self.word_rounds(text, max, span, body),
+            Walk::Words(cut, max) => return self.word_rounds(cut, max, span, body),
             other @ (Walk::Items(..) | Walk::List(..) | Walk::Replies(..) | Walk::Range(..) | Walk::Last(..)) => other,
         };
         let var_ty = match &walk {
@@ -458,7 +374,7 @@ impl Lower<'_, '_> {
 
     /// Lists lie on the stack of the core's thread, with room for the most items that they may
     /// have.
-    fn has_room(&mut self, list: ir::TyId, max: u64, span: Span) -> R<()> {
+    pub fn has_room(&mut self, list: ir::TyId, max: u64, span: Span) -> R<()> {
         self.lists = self.lists.saturating_add(self.in_memory(list));
         if self.lists <= LISTS_MAX {
             return Ok(());
@@ -567,6 +483,10 @@ impl Lower<'_, '_> {
             Some(self.queue_method(base, name, args, span))
         } else {
             None
+        };
+        let asked = match (asked, args) {
+            (None, []) => self.wait_for_body(base, name, span),
+            (asked, _) => asked,
         };
         // As a statement it stands for its effect.
         if let Some(made) = asked {

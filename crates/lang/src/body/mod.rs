@@ -21,6 +21,7 @@ pub mod fixed_results;
 pub mod frame_sends;
 pub mod functions;
 mod handles;
+mod json;
 pub mod kept_messages;
 pub mod lists;
 pub mod loops;
@@ -33,6 +34,7 @@ pub mod path_conditions;
 pub mod patterns;
 pub mod protocol_clauses;
 pub mod sends;
+mod split;
 pub mod stmts;
 pub mod unparse_check;
 pub mod wrong_value;
@@ -205,6 +207,13 @@ pub struct Lower<'c, 'a> {
     pub signal_masked: bool,
     /// Messages whose streamed bytes can be read, and how many they are at most.
     pub bodies: HashMap<LocalId, u64>,
+    /// Messages whose pieces may be changed on their way.
+    pub in_other_pieces: std::collections::HashSet<LocalId>,
+    /// Of a message that is being passed on, whose pieces may be changed: the case that its reader
+    /// takes then.
+    pub chunks: Option<String>,
+    /// In a handler of pieces: the piece at hand.
+    pub piece: Option<LocalId>,
     /// The key that a walk over a table has given last.
     pub walked: HashMap<ir::TableId, LocalId>,
     /// Signals show enums by name, not by number.
@@ -279,6 +288,9 @@ impl<'c, 'a> Lower<'c, 'a> {
             signal_defaults: vec![],
             signal_masked: false,
             bodies: HashMap::new(),
+            in_other_pieces: Default::default(),
+            chunks: None,
+            piece: None,
             walked: HashMap::new(),
             variants_by_name: false,
             frames: false,

@@ -81,6 +81,7 @@ impl Lower<'_, '_> {
                 self.insert_header(parts, *before, at, span)?;
                 Ok(false)
             }
+            S::Drop(e) if self.drop_body(e, span) => Ok(false),
             S::Drop(e) => {
                 self.drop_frame(e)?;
                 Ok(false)

@@ -81,6 +81,7 @@ impl Builder<'_, '_> {
             | ast::TypeKind::Tuple(_)
             | ast::TypeKind::Array(..)
             | ast::TypeKind::Fn(..)
+            | ast::TypeKind::Or(..)
             | ast::TypeKind::Connection(_) => Err(Reported),
         }
     }

@@ -2,6 +2,7 @@
 
 use super::entry_waits::EntryChanges;
 use super::failure_log::FailureLog;
+use super::pieces::PieceHandler;
 use super::pipelining_policy::PipeliningPolicy;
 use super::slab::Id;
 use super::types::Backend;
@@ -212,7 +213,11 @@ impl App {
 
 /// `AppCore::alone`; `paused`: handlers of this program may pause.
 fn alone(handlers: &[wireloom_ir::desc::HandlerDesc], paused: bool) -> Vec<u32> {
-    handlers.iter().map(|h| h.pauses.filter(|_| paused && h.alone).unwrap_or(u32::MAX)).collect()
+    let least = |h: &wireloom_ir::desc::HandlerDesc| match h.one_by_one {
+        true => 0,
+        false => h.pauses.filter(|_| paused && h.alone).unwrap_or(u32::MAX),
+    };
+    handlers.iter().map(least).collect()
 }
 
 /// Every index in the description must be inside the program's tables.
@@ -252,6 +257,7 @@ fn check(program: &Program, desc: &Desc) -> Result<(), Error> {
     for (i, h) in desc.handlers.iter().enumerate() {
         let port = match h.on {
             HandlerOn::Message { port, .. }
+            | HandlerOn::Piece { port, .. }
             | HandlerOn::Frame { port }
             | HandlerOn::Opened { port }
             | HandlerOn::Greeting { port }
@@ -377,6 +383,8 @@ pub struct Port {
     /// Protocol index of each alternative, and its handler.
     pub protos: Vec<u16>,
     pub handlers: Vec<u32>,
+    /// Of each alternative, the handler of its messages' pieces.
+    pub pieces: Vec<Option<PieceHandler>>,
     /// Listen: alternative by first byte; 255 = none.
     pub first: Box<[u8; 256]>,
     pub options: PortOptions,
@@ -732,6 +740,7 @@ fn port(app: &App, i: usize) -> Port {
         udp: desc.udp,
         protos: desc.protocols.iter().map(|p| *p as u16).collect(),
         handlers,
+        pieces: PieceHandler::of_port(&app.desc, i as u32),
         first,
         opened: of(&|port| HandlerOn::Opened { port }),
         greeting: of(&|port| HandlerOn::Greeting { port }),

@@ -1,12 +1,12 @@
-//! The streamed bytes of a message, found among its framing.
+//! A message that is held: where its streamed bytes lie among its framing.
 //!
-//! In: a message behind its head, as its bytes arrive. Out: where its streamed bytes lie. The
-//! parser tells how long a run of them is when it has read all before the run, and no byte of it.
-//! So framing is given to the parser one byte more at a time.
+//! In: a message behind its head, as its bytes arrive. Out: whether it is complete, and where its
+//! streamed bytes lie.
 
 use super::Raw;
 use crate::abi::*;
 use crate::program::{Unit, Verdict};
+use crate::splitter::{End, Splitter, TailParser};
 
 /// Framing that is held beside as many streamed bytes as a port allows.
 const FRAMING: u64 = 4 << 10;
@@ -39,8 +39,9 @@ pub struct HeldBody {
     omitted: Vec<(u32, u32)>,
     data: u64,
     framing: u64,
-    /// Bytes behind the accepted ones that the parser has read.
-    seen: usize,
+    split: Splitter,
+    /// The client has been told to send the rest.
+    pub(super) told: bool,
     /// Bytes that are counted as held at the port.
     pub(super) counted: usize,
 }
@@ -49,7 +50,8 @@ impl HeldBody {
     pub(super) fn clear(&mut self) {
         self.pieces.clear();
         self.omitted.clear();
-        (self.data, self.framing, self.seen, self.counted) = (0, 0, 0, 0);
+        (self.data, self.framing, self.counted) = (0, 0, 0);
+        (self.split, self.told) = (Splitter::default(), false);
     }
 
     /// Bytes of the message: `data` are streamed ones.
@@ -68,57 +70,26 @@ impl HeldBody {
     /// Goes on with the bytes behind those that were accepted; `at`: their offset in the message.
     /// Answers how many more are accepted.
     pub(super) fn run(&mut self, unit: Unit, found: HeadFound, rest: Raw, at: usize, limit: u64) -> (Outcome, usize) {
-        let (view, eof) = (found.view, found.eof);
+        let mut tail = UnitTail { unit, view: found.view };
+        // SAFETY: the caller's bytes are in place.
+        let bytes = unsafe { rest.slice() };
         let mut off = 0;
         loop {
-            // SAFETY: the caller's view is live.
-            let v = unsafe { &mut *view };
-            let omits = v.flags & WL_M_OMIT;
-            if v.left > 0 {
-                if self.data.saturating_add(v.left) > limit {
-                    return (Outcome::Passes, off);
-                }
-                let k = v.left.min((rest.n - off) as u64) as usize;
-                self.add(at + off, k, true, omits != 0);
-                v.left -= k as u64;
-                (off, self.seen) = (off + k, 0);
-                if v.left > 0 && !eof {
-                    return (Outcome::More, off);
-                }
-            }
-            let (all, endless) = (rest.n - off, v.flags & WL_M_UNTIL_EOF != 0);
-            let n = if endless { all } else { self.seen.min(all) };
-            let next = rest.from(off);
-            // SAFETY: view and bytes are live.
-            let (verdict, used) = unsafe { unit.tail(view, next.p, n.min(u32::MAX as usize) as u32, eof && n == all) };
-            let used = used as usize;
-            self.add(at + off, used, endless, omits != 0);
-            off += used;
-            match verdict {
-                Verdict::Whole if self.data <= limit => return (Outcome::Whole, off),
-                Verdict::Bad => return (Outcome::Bad, off),
-                Verdict::More | Verdict::Head | Verdict::Whole => {}
-            }
-            // SAFETY: as above.
-            let v = unsafe { &mut *view };
-            if verdict == Verdict::Whole || self.data > limit || self.framing > limit + FRAMING {
+            if self.data.saturating_add(tail.state().left) > limit {
                 return (Outcome::Passes, off);
             }
-            if v.left > 0 {
-                continue;
+            let run = self.split.next(&mut tail, &bytes[off..], found.eof);
+            self.add(at + off, run.used, run.streamed, run.omitted);
+            off += run.used;
+            let fits = self.data <= limit;
+            match run.end {
+                Some(End::Whole) if fits => return (Outcome::Whole, off),
+                Some(End::Bad) => return (Outcome::Bad, off),
+                Some(End::Whole) => return (Outcome::Passes, off),
+                Some(End::More) | None if !fits || self.framing > limit + FRAMING => return (Outcome::Passes, off),
+                Some(End::More) => return (Outcome::More, off),
+                None => {}
             }
-            self.seen = n - used;
-            if v.flags & WL_M_OMIT != omits {
-                continue;
-            }
-            if n == all {
-                if eof {
-                    v.fault = WL_F_TRUNCATED as u16;
-                    return (Outcome::Bad, off);
-                }
-                return (Outcome::More, off);
-            }
-            self.seen += 1;
         }
     }
 
@@ -153,6 +124,27 @@ impl HeldBody {
                 Raw::of(to)
             }
         }
+    }
+}
+
+/// The tail of a message of the program's.
+pub(super) struct UnitTail {
+    pub unit: Unit,
+    /// Live while this is used.
+    pub view: *mut wl_parser,
+}
+
+impl TailParser for UnitTail {
+    fn state(&mut self) -> &mut wl_parser {
+        // SAFETY: the view is live, and used by nobody else meanwhile.
+        unsafe { &mut *self.view }
+    }
+
+    fn read(&mut self, bytes: &[u8], eof: bool) -> (Verdict, usize) {
+        let n = bytes.len().min(u32::MAX as usize) as u32;
+        // SAFETY: view and bytes are live.
+        let (verdict, used) = unsafe { self.unit.tail(self.view, bytes.as_ptr(), n, eof) };
+        (verdict, used as usize)
     }
 }
 

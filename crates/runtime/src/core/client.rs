@@ -536,7 +536,7 @@ impl Core {
 
     /// The rest of an answer has no reader: a shared connection reads on, an exclusive one is
     /// closed.
-    fn abandon_source(&mut self, src: Id, slot: Id) {
+    pub(super) fn abandon_source(&mut self, src: Id, slot: Id) {
         let Some(s) = self.conns.get_mut(src) else { return };
         if s.sink != Sink::Slot(slot) {
             return; // it has long been streaming to someone else

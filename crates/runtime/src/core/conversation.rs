@@ -575,7 +575,7 @@ impl Core {
         let at = self.target_of(id);
         let c = &self.conns[id];
         let (tries, client, member) = (c.answered + 1, c.client, c.member);
-        // What waits for a session is for one of its pool.
+        // Messages that wait for a session are for one of its pool.
         let attempt = c.has(flag::CONNECTING) && c.pooling == Pooling::Owned;
         let possible = attempt && !c.has(flag::LEFT) && self.conns.alive(client);
         if !possible || tries as usize >= self.apps[at.a].ports[at.p].backends.len() {

@@ -391,6 +391,7 @@ impl Core {
         if c.held.is_some() {
             self.let_go(id);
         }
+        self.end_pieces(id);
         let c = &mut self.conns[id];
         let (view, session, client) = (c.view.take(), c.session.take(), c.client);
         c.token = crate::engine::Token(u64::MAX);

@@ -58,6 +58,9 @@ impl Core {
                 Parsed::Message(FoundMessage { view, head, have, whole: true, body: Some(joined), passed })
             }
             Outcome::More if self.hold(id, &mut body, have) => {
+                if !std::mem::replace(&mut body.told, true) && self.conns[id].side == Side::Client {
+                    self.tell_to_send(id, view);
+                }
                 self.save_view(id, found.saved);
                 let c = &mut self.conns[id];
                 c.set(flag::HEAD_DONE);

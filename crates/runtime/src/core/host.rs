@@ -125,6 +125,10 @@ unsafe extern "C" fn tell(task: *mut wl_task, to: u32, proto: u32, head: wl_byte
     let (core, id) = unsafe { of(task) };
     // SAFETY: the program's bytes are valid during the call.
     let head = Raw::of(unsafe { head.as_slice() });
+    if to == WL_TO_PIECE || to == WL_TO_NONE {
+        core.host_piece(id, head, to == WL_TO_NONE);
+        return WL_F_NONE;
+    }
     core.host_tell(id, (to, proto as u16), head, tail).err().unwrap_or(WL_F_NONE)
 }
 
@@ -209,6 +213,9 @@ unsafe fn of_handles<'a>(p: *const u64, n: u32) -> &'a [u64] {
 unsafe extern "C" fn wait(task: *mut wl_task, table: u32, hash: u64, timeout_ns: u64, flags: u32) {
     // SAFETY: as above.
     let (core, id) = unsafe { of(task) };
+    if table == WL_BODY {
+        return core.host_wait_body(id, flags);
+    }
     core.host_wait(id, (table, hash), timeout_ns, flags);
 }
 
@@ -286,6 +293,9 @@ impl Core {
         let t = &self.tasks[id];
         let (slot, conn, src) = (t.slot, t.conn, t.rep_src);
         let a = t.app as usize;
+        if self.at_hand.is_of(id) {
+            return self.answer_from_piece(head);
+        }
         let Some(s) = self.slots.get_mut(slot) else { return self.signal_result(head) };
         if s.answered {
             return;

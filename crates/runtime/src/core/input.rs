@@ -308,6 +308,11 @@ impl Core {
         let head = unsafe { (*view).head } as usize;
         // SAFETY: as above.
         let in_step = unsafe { (*view).flags } & WL_M_IN_STEP != 0;
+        if let Some(how) = self.piece_handler(id).filter(|_| !in_step) {
+            let view = self.save_view(id, saved);
+            self.begin_pieces(id, how, Raw { n: head, ..rest });
+            return Parsed::Message(FoundMessage::new(view, head, head, false));
+        }
         if let Some(limit) = self.body_limit(id, unit).filter(|_| !in_step) {
             return self.parse_held(id, unit, HeadFound { view, saved, head, tail_used, eof }, rest, limit);
         }
@@ -392,6 +397,7 @@ impl Core {
         if c.held.is_some() {
             self.let_go(id);
         }
+        self.end_pieces(id);
         let c = &mut self.conns[id];
         if c.view.is_some() {
             let (a, view) = (c.app as usize, c.view.take());

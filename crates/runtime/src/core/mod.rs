@@ -54,6 +54,7 @@ pub mod input_coalescing;
 mod large_answers;
 mod message_runs;
 mod new_settings;
+mod pieces;
 mod pipeline;
 mod pipelining_policy;
 mod pool;
@@ -203,6 +204,8 @@ pub struct Core {
     bodies: held_body::Bodies,
     /// Of sessions.
     pools: session_pools::SessionPools,
+    /// The piece at hand of a body that has a handler.
+    at_hand: pieces::AtHand,
     /// By side: clients have consecutive numbers, which programs use to take turns.
     next_conn_id: [u64; 2],
     /// The service ends; from this time on, idle connections are closed.
@@ -292,6 +295,7 @@ impl Core {
             entry_waits: entry_waits::EntryWaits::default(),
             bodies: held_body::Bodies::default(),
             pools: session_pools::SessionPools::default(),
+            at_hand: pieces::AtHand::default(),
             next_conn_id: [(index as u64) << 48 | 1, (index as u64) << 48 | 1 << 47],
             draining: false,
             drain_idle_at: u64::MAX,

@@ -178,7 +178,7 @@ impl Core {
         let usual = c.proto == first && c.speaks == first && c.becomes == NO_PROTO && !c.on_hold;
         let whole = usual && !self.is_fed(upstream) && !self.conns[upstream].has(ends);
         if !idle || of_another || self.draining || !whole {
-            // What its server has still to say is not known.
+            // The rest of its server's messages is not known.
             self.pools.sweep(g);
             return self.dismiss(upstream);
         }
@@ -493,7 +493,7 @@ impl Core {
         self.pools.sweep(g);
     }
 
-    /// What handlers and closed connections have left to do.
+    /// Does the work that handlers and closed connections have left.
     pub(super) fn settle_pools(&mut self) -> bool {
         if self.pools.taken.is_empty() && self.pools.in_vain.is_empty() {
             return false;

@@ -43,6 +43,8 @@ pub(crate) fn value(v: &ParamValue) -> wl_param {
             out.ep = addr.map(wl_endpoint::from).unwrap_or_default();
             out.u = list.len() as u64;
         }
+        // Signals take no lists.
+        ParamValue::Texts(list) => out.u = list.len() as u64,
     }
     out
 }

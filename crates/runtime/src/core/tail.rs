@@ -29,7 +29,13 @@ impl Core {
         let p = self.apps[a].protos[proto];
         let unit = if side == Side::Client { p.request } else { p.response.unwrap_or(p.request) };
         let view: *mut wl_parser = c.view.as_mut()?.as_mut_ptr().cast();
-        let TailProgress { verdict, used, omitted } = run_tail(unit, view, rest, eof, false);
+        let TailProgress { verdict, used, omitted } = if self.reads_pieces(id) {
+            // The message may have ended in its handler.
+            let Some(progress) = self.read_pieces(id, unit, rest, eof) else { return Some(rest.n) };
+            progress
+        } else {
+            run_tail(unit, view, rest, eof, false)
+        };
         if used > 0 && !omitted {
             self.forward(id, Raw { p: rest.p, n: used });
         }
@@ -92,7 +98,7 @@ impl Core {
         match self.conns[src].sink {
             Sink::Conn(dst) if self.conns.alive(dst) => self.forward_conn(src, dst, bytes),
             Sink::Slot(slot) if self.slots.alive(slot) => self.forward_slot(src, slot, bytes),
-            Sink::Undecided | Sink::Discard => {}
+            Sink::Undecided | Sink::Discard | Sink::Read(_) => {}
             Sink::Conn(_) | Sink::Slot(_) => self.conns[src].sink = Sink::Discard,
         }
     }
@@ -187,6 +193,7 @@ impl Core {
                 }
                 match sink {
                     Sink::Slot(slot) => self.slot_done(slot),
+                    Sink::Read(part) => self.complete_part(owner, part, WL_S_OK, None),
                     Sink::Conn(backend) if ends && self.conns.alive(backend) => self.end_requests(backend),
                     _ => {}
                 }
@@ -215,11 +222,21 @@ impl Core {
             self.backend_bad(id, kind, place);
             return;
         }
+        let owner = self.stop_request(id);
+        if self.tasks.alive(owner) {
+            self.task_fault(owner, kind, place);
+        } else {
+            self.count_fault_at(id, kind, place);
+        }
+        self.close_if_answered(id);
+    }
+
+    /// The rest of a request goes nowhere, and no other is read. Gives the task that it was for.
+    pub(super) fn stop_request(&mut self, id: Id) -> Id {
         let c = &mut self.conns[id];
         let (sink, owner) = (std::mem::replace(&mut c.sink, Sink::Discard), c.owner);
         c.mode = Mode::Drain;
         c.set(flag::LAST | flag::LINGER);
-        let gone = c.has(flag::EOF);
         self.end_message(id);
         if let Sink::Conn(backend) = sink {
             // A request cut short must not be taken for a whole one: the backend sees the
@@ -229,13 +246,12 @@ impl Core {
                 self.close_conn(backend, true);
             }
         }
-        if self.tasks.alive(owner) {
-            self.task_fault(owner, kind, place);
-        } else {
-            self.count_fault_at(id, kind, place);
-        }
+        owner
+    }
+
+    pub(super) fn close_if_answered(&mut self, id: Id) {
         if let Some(c) = self.conns.get_mut(id) {
-            if gone || c.count == 0 {
+            if c.has(flag::EOF) || c.count == 0 {
                 c.set(flag::CLOSING);
                 self.mark_dirty(id);
             }

@@ -71,7 +71,7 @@ impl Core {
         self.handler_fault(id, WL_F_OVERLOAD, NO_PLACE);
     }
 
-    fn run_once(&mut self, id: Id) -> i32 {
+    pub(super) fn run_once(&mut self, id: Id) -> i32 {
         let on_stack = self.takes_stack(id);
         let this: *mut Core = self;
         let t = &mut self.tasks[id];

@@ -7,6 +7,7 @@
 use super::body_pieces::HeldBody;
 use super::ejection::Down;
 use super::handler_stack::HandlerStack;
+use super::pieces::Reading;
 use super::pipelining_policy::PipeliningPolicy;
 use super::request_numbers::RequestNumbers;
 use super::session_pools::{Pooling, NO_GROUP};
@@ -120,6 +121,8 @@ pub enum Sink {
     Conn(Id),
     /// Into this reply slot.
     Slot(Id),
+    /// Nowhere: the handler of pieces reads them, and this part of the owner waits for the end.
+    Read(u32),
 }
 
 /// The first bytes of a refused message, from which a protocol may derive its answer.
@@ -173,6 +176,8 @@ pub struct Conn {
     pub view: Option<Box<[u64]>>,
     /// Its body, if that is held.
     pub held: Option<Box<HeldBody>>,
+    /// Its pieces, if they have a handler.
+    pub reading: Option<Box<Reading>>,
     pub input: OwnedBuf,
     /// Whole mode: tail bytes already parsed.
     pub tail_used: u32,
@@ -278,6 +283,7 @@ impl Default for Conn {
             input: OwnedBuf::new(),
             view: None,
             held: None,
+            reading: None,
             tail_used: 0,
             ignored: 0,
             owner: Id::NIL,

@@ -99,6 +99,7 @@ pub fn desc(mode: u64) -> Desc {
         steps: 1,
         pauses: None,
         alone: false,
+        one_by_one: false,
         run_to: None,
         run_as: 0,
         begins: Begins::Any,

@@ -27,6 +27,8 @@ pub enum TypeKind {
     Connection(Ident),
     /// `fn(packet) -> bool`
     Fn(Vec<Type>, Box<Type>),
+    /// Of a parameter: `endpoint or u16`
+    Or(Box<Type>, Box<Type>),
 }
 
 #[derive(Clone, Debug, PartialEq)]

@@ -226,6 +226,12 @@ pub static CODES: &[Code] = &[
         "A message whose streamed bytes are not held flows through its handler. So it cannot be kept \
          in a table. A port holds short ones with `hold_body`.",
         "unit Ask { n: u8 }\nunit Data { size: u32  data: stream bytes [size] }\nprotocol p { stateless  sharing exclusive  request Ask  response Data }\napp a {\n    port c = listen tcp(80) as p\n    port s = connect tcp(127.0.0.1:81) as p\n    table t: u8 -> Data { capacity 9 }\n    on c(req) {\n        let r = call s(req)\n        t[req.n] = r\n        reply r\n    }\n}\n"),
+    code("E0442", "a body that is not handled in pieces here",
+        "`on client.body(req, piece)` handles the pieces of a request's streamed bytes as they flow; with \
+         a connecting port, those of answers. The message's unit has a `stream`. The port is of TCP, has \
+         no conversations, and does not hold bodies. The handler makes no calls: the piece waits for \
+         it. `req.wait()` waits for the rest of a request, in the request's handler, before the answer.",
+        "unit M { n: u8 }\nprotocol p { stateless  request M  response M }\napp a {\n    port c = listen tcp(80) as p\n    on c.body(m, piece) { log \"piece\", len(piece), m.n }\n    on c(m) { reply m }\n}\n"),
     code("E0501", "a cyclic definition",
         "A function does not call itself. A constant, type or unit is not defined by itself. So \
          every program ends.",

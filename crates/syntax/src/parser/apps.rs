@@ -14,8 +14,8 @@ use crate::token::Tok;
 const WORDS: &[&str] =
     &["where", "map", "match", "tee", "broadcast", "steer", "any", "not", "log", "drop", "split", "join", "parse"];
 pub(super) const MEMBERS: &[&str] = &[
-    "param", "in", "out", "port", "state", "session", "counter", "table", "queue", "limiter", "meter", "cache",
-    "global", "const", "fn", "on", "every", "signal", "segment", "export",
+    "param", "in", "out", "port", "state", "session", "request", "counter", "table", "queue", "limiter", "meter",
+    "cache", "global", "const", "fn", "on", "every", "signal", "segment", "export",
 ];
 
 impl Parser<'_> {
@@ -120,7 +120,7 @@ impl Parser<'_> {
         let one = match word {
             "param" if defines => {
                 self.bump();
-                MemberKind::Param(self.typed_member()?)
+                MemberKind::Param(self.param_member()?)
             }
             "in" | "out" if defines => self.element_port(word == "in")?,
             "state" if self.word_at(1, "of") && self.word_at(2, "packet") => self.packet_state()?,
@@ -138,15 +138,16 @@ impl Parser<'_> {
                 self.bump();
                 MemberKind::Upstream { name, port: self.name("a connecting port")? }
             }
-            "session" if defines => {
+            "session" | "request" if defines => {
                 self.bump();
                 let p = self.typed_member()?;
                 if let Some(value) = p.default {
-                    let d = Diagnostic::error("E0112", value.span, "a session's value starts as zero or `none`")
-                        .hint("make the type an option (`u32?`) and use `name else (name = …)`");
+                    let d =
+                        Diagnostic::error("E0112", value.span, format!("a {word}'s value starts as zero or `none`"))
+                            .hint("make the type an option (`u32?`) and use `name else (name = …)`");
                     self.report(d);
                 }
-                MemberKind::Session { name: p.name, ty: p.ty }
+                MemberKind::Session { name: p.name, ty: p.ty, of_request: word == "request" }
             }
             "table" | "global" if defines => MemberKind::Table(self.table()?),
             "queue" if defines => MemberKind::Queue(self.queue()?),
@@ -183,6 +184,22 @@ impl Parser<'_> {
     }
 
     /// `name: T = value` of a member
+    /// `port: endpoint or u16 = 8080`
+    fn param_member(&mut self) -> P<crate::ast::Param> {
+        let mut p = self.typed_member()?;
+        if p.default.is_none() && self.eat_word("or") {
+            let other = self.ty()?;
+            let span = self.since(p.ty.span);
+            p.ty = Type { span, kind: crate::ast::TypeKind::Or(Box::new(p.ty), Box::new(other)) };
+            if self.at_sign("=") {
+                self.column(Column::Equals);
+                self.bump();
+                p.default = Some(self.expr()?);
+            }
+        }
+        Ok(p)
+    }
+
     fn typed_member(&mut self) -> P<crate::ast::Param> {
         let doc = self.doc();
         let name = self.name("a member")?;
@@ -457,6 +474,12 @@ impl Parser<'_> {
             if self.at_sign("(") {
                 self.mark_tight();
                 params = self.bracketed("(", ")", |p| p.name("the event's value"))?;
+            }
+            if event.name == "body" && params.len() == 2 {
+                let (piece, message) = (params.pop(), params.pop());
+                if let (Some(piece), Some(message)) = (piece, message) {
+                    return Ok(On::Body { port, message, piece });
+                }
             }
             if params.len() > 1 || self.at_sign(".") {
                 return self.not_yet("an event of a packet flow");

@@ -35,6 +35,8 @@ const CLAUSES: &[&str] = &[
     "status",
     "class",
     "forward",
+    "chunks",
+    "expects",
     "on",
 ];
 
@@ -88,6 +90,18 @@ impl Parser<'_> {
                 let flag =
                     [FlagKind::PrivateRequest, FlagKind::PrivateResponse][self.one_of(&["request", "response"])?];
                 self.flag(flag)
+            }
+            "chunks" => {
+                let response = self.one_of(&["request", "response"])? == 1;
+                self.expect_word("as")?;
+                let case = self.name("a case of its body")?;
+                self.expect_word("when")?;
+                Ok(ClauseKind::Chunks { response, case, when: self.expr()? })
+            }
+            "expects" => {
+                let text = self.string("the answer that a client waits for")?;
+                self.expect_word("when")?;
+                Ok(ClauseKind::Expects { text, when: self.expr()? })
             }
             "interim" => self.flag(FlagKind::Interim),
             "tunnel" => self.flag(FlagKind::Tunnel),

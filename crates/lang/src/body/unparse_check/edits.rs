@@ -106,7 +106,16 @@ impl Lower<'_, '_> {
     }
 
     fn case_stays(&mut self, c: &mut Changed, switch: FieldId, cases: &[ir::Case], taken: &X) -> R<()> {
+        let chunked = self.chunks.clone().and_then(|name| {
+            let named = |f: &FieldId| self.field_ir(c.unit, *f).name.as_deref() == Some(name.as_str());
+            cases.iter().position(|case| case.fields.iter().any(named))
+        });
         for (n, case) in cases.iter().enumerate() {
+            if let Some(chunks) = chunked.filter(|chunks| *chunks != n) {
+                if self.in_chunks(c, (switch, n, chunks), case, taken)? {
+                    continue;
+                }
+            }
             let here = build::and(taken.clone(), build::case(c.at(switch), n as u32));
             let sent = self.passed_as(c.unit, case).unwrap_or(n);
             for (k, other) in cases[..=sent].iter().enumerate() {
@@ -123,6 +132,33 @@ impl Lower<'_, '_> {
             self.fields_owed(c, &case.fields, &here)?;
         }
         Ok(())
+    }
+
+    /// A case of streamed bytes whose pieces may be changed: its reader takes this case still, or
+    /// that of chunks.
+    fn in_chunks(
+        &mut self,
+        c: &mut Changed,
+        (switch, n, chunks): (FieldId, usize, usize),
+        case: &ir::Case,
+        taken: &X,
+    ) -> R<bool> {
+        let length = case.fields.iter().find_map(|f| match self.field_ir(c.unit, *f).kind {
+            FieldKind::StreamBytes { extent: Extent::Length(n) } => Some(n),
+            _ => None,
+        });
+        let Some(length) = length else { return Ok(false) };
+        let here = build::and(taken.clone(), build::case(c.at(switch), n as u32));
+        let was = self.as_read(c, &length);
+        let a = self.again(c, &length);
+        let is = |n: usize| build::case(build::step(&build::msg(a.msg), Step::Field(switch)), n as u32);
+        let mut now = length.clone();
+        ir::walk::expr_mut(&mut now, &mut |e| reroot(e, a.msg));
+        let same = build::and(is(n), build::cmp(BinOp::Eq, now, was));
+        let owed = build::or(build::not(here), build::or(is(chunks), same));
+        a.when = build::boolean(true);
+        a.owed.push((owed, FaultKind::CONSTRAINT));
+        Ok(true)
     }
 
     /// The case as which this one is passed on, if the grammar says that it is another.
