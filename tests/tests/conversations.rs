@@ -1,7 +1,7 @@
 //! Conversations: messages in both directions, on backend connections that belong to one client.
 
 use std::collections::HashMap;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::Arc;
@@ -495,7 +495,8 @@ fn talk(port: u16, client: u32, seed: u64) -> (u64, bool) {
         match stream.read(&mut buffer) {
             Ok(0) => break true,
             Ok(n) => got.extend_from_slice(&buffer[..n]),
-            Err(_) => break false,
+            // A reset is an end, too; silence is none.
+            Err(e) => break !matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut),
         }
     };
     sender.join().expect("the sender");

@@ -19,6 +19,7 @@ fn script(port: u16, text: &str) -> Option<String> {
     let head = format!(
         "import psycopg, sys, threading, time\n\
          def connect(**more):\n    \
+             more.setdefault('prepare_threshold', None)\n    \
              return psycopg.connect(host='127.0.0.1', port={port}, user='postgres', password='{PASSWORD}', \
              dbname='postgres', connect_timeout=10, autocommit=True, **more)\n"
     );
@@ -71,7 +72,7 @@ fn no_client_sees_anything_of_another() {
 #[test]
 fn no_client_sees_anything_of_another_on_two_cores() {
     let Some(server) = Postgres::start("pool_cores") else { return };
-    let args = ["--cores", "2", "--engine", "uring", "--set", "db.pool=4", "--set", &servers(&[server.port()])];
+    let args = ["--cores", "0-1", "--engine", "uring", "--set", "db.pool=4", "--set", &servers(&[server.port()])];
     let proxy = Wireloom::run("postgres_proxy", &args);
     storm(proxy.port, 10, 16);
 }
@@ -80,7 +81,7 @@ fn no_client_sees_anything_of_another_on_two_cores() {
 fn who_has_not_logged_in_gets_no_session() {
     let Some(server) = Postgres::start("pool_login") else { return };
     let proxy = proxy(&[server.port()], &["db.pool=4"]);
-    assert_eq!(psql(proxy.port, "postgres", "create database other; select 7").out, "7\n");
+    assert_eq!(psql(proxy.port, "postgres", "create database other").code, Some(0));
     assert_eq!(psql(proxy.port, "other", "select current_database()").out, "other\n");
     assert_eq!(psql(proxy.port, "postgres", "select current_database()").out, "postgres\n");
     let start = b"\0\0\0\x17\0\x03\0\0user\0postgres\0\0";
@@ -136,7 +137,7 @@ print('done')
 #[test]
 fn clients_wait_for_a_session_in_order_and_not_for_ever() {
     let Some(server) = Postgres::start("pool_wait") else { return };
-    let proxy = proxy(&[server.port()], &["db.pool=1", "db.pool_timeout=2s"]);
+    let proxy = proxy(&[server.port()], &["db.pool=1", "db.pool_timeout=4s"]);
     let text = "
 a, b, c, d = connect(), connect(), connect(), connect()
 for x in (a, b, c, d): assert x.execute('select 1').fetchone() == (1,)
@@ -160,12 +161,11 @@ try:
     assert False
 except psycopg.OperationalError as e:
     assert 'no session of the pool is free' in str(e), e
-assert 1.5 < time.time() - begun < 6
+assert 3.5 < time.time() - begun < 12
 a.execute('commit')
 assert c.execute('select 4').fetchone() == (4,)
 # A client that leaves while it waits, and one that leaves within its transaction.
 a.execute('begin')
-t = threading.Thread(target=lambda: c.close()); 
 import os
 os.write(d.pgconn.socket, b'Q\\0\\0\\0\\x0dselect 5\\0')
 time.sleep(0.1)
@@ -182,9 +182,9 @@ print('done')
 #[test]
 fn named_statements_and_settings_keep_their_session() {
     let Some(server) = Postgres::start("pool_pins") else { return };
-    let proxy = proxy(&[server.port()], &["db.pool=2", "db.pool_timeout=1s"]);
+    let proxy = proxy(&[server.port()], &["db.pool=2", "db.pool_timeout=3s"]);
     let text = "
-a, b, c = connect(), connect(), connect()
+a, b, c = connect(prepare_threshold=5), connect(), connect()
 for n in range(20):
     assert a.execute('select %s::int', (n,), prepare=True).fetchone() == (n,)
     assert b.execute('select 1').fetchone() == (1,)

@@ -13,9 +13,10 @@ import time
 port, rounds, workers, password = int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
 
 
-def connect():
+def connect(prepare=None):
+    """Without a number, the driver prepares nothing by itself: that would keep the session."""
     return psycopg.connect(host='127.0.0.1', port=port, user='postgres', password=password, dbname='postgres',
-                           connect_timeout=20, autocommit=True)
+                           connect_timeout=20, autocommit=True, prepare_threshold=prepare)
 
 
 with connect() as c:
@@ -84,7 +85,7 @@ def work(me):
                 c.close()
                 c = connect()
             elif what == 'keep':
-                with keepers, connect() as k:
+                with keepers, connect(prepare=1) as k:
                     k.execute("set app.who to '%d'" % me)
                     k.execute('listen chan_%d' % me)
                     k.execute('create temp table mine (who int)')

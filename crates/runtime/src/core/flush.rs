@@ -1,8 +1,7 @@
 //! The end of a batch: one write per connection that has output, and the closing of connections.
 
-use super::session_pools::NO_SOCKET;
 use super::slab::Id;
-use super::types::{flag, Mode, Side, Sink};
+use super::types::{flag, Mode, Side, Sink, NO_SOCKET};
 use super::{Core, Raw, DRAIN_LINGER_NS, LINGER_NS, LOW};
 use crate::abi::{wl_fault, WL_F_ENDED, WL_START};
 use crate::buffer::MAX_SLICES;

@@ -32,6 +32,7 @@ mod client;
 mod connection_limit;
 pub mod connection_moves;
 mod conversation;
+mod conversation_faults;
 mod datagrams;
 mod dispatch;
 mod drain;

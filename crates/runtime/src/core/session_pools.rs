@@ -17,61 +17,29 @@
 use super::conversation::UPSTREAM;
 use super::input::Parsed;
 use super::slab::Id;
-use super::types::{flag, Mode, Side, Sink, Target, CLIENT, NO_PROTO};
+use super::types::{flag, Mode, Pooling, Side, Sink, Target, CLIENT, NO_GROUP, NO_PROTO, NO_SOCKET};
 use super::{Core, Raw};
 use crate::abi::*;
-use crate::engine::{Token, Waiting};
+use crate::engine::Waiting;
 use crate::program::Unit;
 use crate::stats::NO_PLACE;
 use smallvec::SmallVec;
 use std::collections::{HashMap, VecDeque};
 
-/// `Conn::group` of a connection that is in no pool.
-pub(super) const NO_GROUP: u32 = u32::MAX;
-/// The token of a connection without a socket.
-pub(super) const NO_SOCKET: Token = Token(u64::MAX);
-
 /// Clients that wait for a session of one pool; one more is the fault `overload`.
 const WAITERS_MAX: usize = 16_384;
 
-/// A connection's part in a pool.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Pooling {
-    /// It is a client's, or no session.
-    #[default]
-    Owned,
-    /// Its client has released it in a handler that is not done.
-    Released,
-    /// The reset has been sent.
-    Resetting,
-    /// The reset has been confirmed; an idle message is awaited.
-    Confirmed,
-    Idle,
-    /// It has no socket: it keeps a client's messages for the next idle session.
-    Waiting,
-}
-
-impl Pooling {
-    /// Whether it belongs to no client.
-    pub fn is_nobodys(self) -> bool {
-        match self {
-            Pooling::Released | Pooling::Resetting | Pooling::Confirmed | Pooling::Idle => true,
-            Pooling::Owned | Pooling::Waiting => false,
-        }
-    }
-}
-
 /// The pools of one key.
-struct Group {
+struct SessionGroup {
     app: u16,
     key: Box<[u8]>,
     /// Clients that may take its sessions.
     clients: u32,
-    pools: SmallVec<[Pool; 1]>,
+    pools: SmallVec<[SessionPool; 1]>,
 }
 
 /// The sessions with one server.
-struct Pool {
+struct SessionPool {
     port: u16,
     instance: u32,
     sessions: u32,
@@ -81,7 +49,7 @@ struct Pool {
 
 #[derive(Default)]
 pub(super) struct SessionPools {
-    groups: Vec<Option<Group>>,
+    groups: Vec<Option<SessionGroup>>,
     free: Vec<u32>,
     by_key: HashMap<(u16, Box<[u8]>), u32>,
     /// Sessions that handlers have taken: `on up.opened` is still to run.
@@ -91,11 +59,11 @@ pub(super) struct SessionPools {
 }
 
 impl SessionPools {
-    fn group(&mut self, g: u32) -> Option<&mut Group> {
+    fn group(&mut self, g: u32) -> Option<&mut SessionGroup> {
         self.groups.get_mut(g as usize)?.as_mut()
     }
 
-    fn pool(&mut self, g: u32, at: Target) -> Option<&mut Pool> {
+    fn pool(&mut self, g: u32, at: Target) -> Option<&mut SessionPool> {
         self.group(g)?.pools.iter_mut().find(|p| usize::from(p.port) == at.p && p.instance as usize == at.i)
     }
 
@@ -108,7 +76,7 @@ impl SessionPools {
         if let Some(g) = self.find(app, key) {
             return g;
         }
-        let group = Some(Group { app, key: key.into(), clients: 0, pools: SmallVec::new() });
+        let group = Some(SessionGroup { app, key: key.into(), clients: 0, pools: SmallVec::new() });
         let g = match self.free.pop() {
             Some(g) => {
                 self.groups[g as usize] = group;
@@ -123,9 +91,9 @@ impl SessionPools {
         g
     }
 
-    fn pool_or_new(&mut self, g: u32, at: Target) -> Option<&mut Pool> {
+    fn pool_or_new(&mut self, g: u32, at: Target) -> Option<&mut SessionPool> {
         if self.pool(g, at).is_none() {
-            let pool = Pool {
+            let pool = SessionPool {
                 port: at.p as u16,
                 instance: at.i as u32,
                 sessions: 0,
@@ -140,7 +108,7 @@ impl SessionPools {
     /// Drops a group that nobody is in.
     fn sweep(&mut self, g: u32) {
         let Some(group) = self.group(g) else { return };
-        let used = |p: &Pool| p.sessions > 0 || !p.waiting.is_empty();
+        let used = |p: &SessionPool| p.sessions > 0 || !p.waiting.is_empty();
         if group.clients > 0 || group.pools.iter().any(used) {
             return;
         }
@@ -369,7 +337,8 @@ impl Core {
     pub(super) fn gives_place(&mut self, at: Target) -> bool {
         let groups = self.pools.groups.iter_mut().flatten().filter(|g| g.clients == 0);
         let mut pools = groups.flat_map(|g| g.pools.iter_mut());
-        let here = |p: &&mut Pool| usize::from(p.port) == at.p && p.instance as usize == at.i && !p.idle.is_empty();
+        let here =
+            |p: &&mut SessionPool| usize::from(p.port) == at.p && p.instance as usize == at.i && !p.idle.is_empty();
         let Some(id) = pools.find(here).and_then(|p| p.idle.pop()) else { return false };
         // Inside of a handler: it is closed at the end of the batch.
         self.conns[id].set(flag::DOOMED);

@@ -6,9 +6,8 @@
 //! up.
 
 use super::ejection::Why;
-use super::session_pools::Pooling;
 use super::slab::Id;
-use super::types::{flag, Conn, Mode, Side, Target};
+use super::types::{flag, Conn, Mode, Pooling, Side, Target};
 use super::{Core, DRAIN_LINGER_NS, LINGER_NS};
 use crate::abi::*;
 use crate::stats::NO_PLACE;

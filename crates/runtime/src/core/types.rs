@@ -10,7 +10,6 @@ use super::handler_stack::HandlerStack;
 use super::pieces::Reading;
 use super::pipelining_policy::PipeliningPolicy;
 use super::request_numbers::RequestNumbers;
-use super::session_pools::{Pooling, NO_GROUP};
 use super::slab::Id;
 use super::Raw;
 use crate::abi::*;
@@ -243,6 +242,38 @@ pub struct Conn {
     pub after: Option<Box<VecDeque<WaitingMessage>>>,
     /// The part that the program sees.
     pub c: wl_conn,
+}
+
+/// `Conn::group` of a connection that is in no pool.
+pub const NO_GROUP: u32 = u32::MAX;
+/// The token of a connection without a socket.
+pub const NO_SOCKET: Token = Token(u64::MAX);
+
+/// A connection's part in a pool.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Pooling {
+    /// It is a client's, or no session.
+    #[default]
+    Owned,
+    /// Its client has released it in a handler that is not done.
+    Released,
+    /// The reset has been sent.
+    Resetting,
+    /// The reset has been confirmed; an idle message is awaited.
+    Confirmed,
+    Idle,
+    /// It has no socket: it keeps a client's messages for the next idle session.
+    Waiting,
+}
+
+impl Pooling {
+    /// Whether it belongs to no client.
+    pub fn is_nobodys(self) -> bool {
+        match self {
+            Pooling::Released | Pooling::Resetting | Pooling::Confirmed | Pooling::Idle => true,
+            Pooling::Owned | Pooling::Waiting => false,
+        }
+    }
 }
 
 /// A message that waits for its turn in the output of a conversation's connection.

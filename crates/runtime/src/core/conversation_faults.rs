@@ -1,0 +1,88 @@
+//! Faults of conversations: bytes of a member that cannot be read, and the words to its client.
+//!
+//! In: a fault, of a member or of a handler. Out: the client is told as its protocol says, and the
+//! conversation ends or goes on.
+
+use super::ejection::Why;
+use super::slab::Id;
+use super::types::{flag, Mode, Start, CLIENT};
+use super::{Core, Raw, HIGH};
+use crate::abi::*;
+
+impl Core {
+    /// A member's bytes cannot be read, or stop inside of a message.
+    pub(super) fn member_bad(&mut self, id: Id, kind: u32, place: u32, start: Start) {
+        self.end_message(id);
+        if self.conns[id].pooling.is_nobodys() {
+            return self.close_session(id);
+        }
+        if self.conns[id].member != CLIENT {
+            let told = match kind {
+                WL_F_TRUNCATED | WL_F_LOST => WL_F_LOST,
+                WL_F_OVERLOAD | WL_F_TIMEOUT => kind,
+                _ => WL_F_BAD_REPLY,
+            };
+            let at = self.target_of(id);
+            match told {
+                WL_F_BAD_REPLY if kind != WL_F_TOO_LONG => self.backend_failed(at, Why::Nonsense),
+                WL_F_LOST => self.backend_failed(at, Why::Lost),
+                _ => {}
+            }
+            if self.conns.alive(id) {
+                self.upstream_over(id, Some((told, place)));
+            }
+            return;
+        }
+        self.count_fault_at(id, kind, place);
+        self.cut_off_readers(id);
+        self.tell_fault(id, (kind, place), start, false);
+        self.conns[id].mode = Mode::Drain;
+        self.end_conversation(id);
+    }
+
+    /// A member whose faults fill a client's output is not read until that has drained.
+    pub(super) fn keeps_pace(&mut self, src: Id, client: Id) {
+        if self.conns.get(client).is_some_and(|c| c.out.len() > HIGH) {
+            self.falls_behind(src, client);
+        }
+    }
+
+    /// Tells a client of a fault, as its protocol says. Without words the conversation ends.
+    pub(super) fn tell_fault(&mut self, client: Id, fault: (u32, u32), start: Start, in_step: bool) {
+        let Some(c) = self.conns.get(client) else { return };
+        if c.has(flag::DOOMED | flag::CLOSING | flag::SHUT) || c.mode == Mode::Drain {
+            return;
+        }
+        let in_step = in_step && !c.has(flag::LAST);
+        let (a, proto, port) = (c.app as usize, c.speaks, u32::from(c.port));
+        let side = if in_step { WL_SIDE_IN_STEP as u16 } else { 0 };
+        let told = wl_fault {
+            kind: fault.0 as u16,
+            side,
+            place: fault.1,
+            port,
+            start_n: start.n,
+            ctx: self.context(client, proto, true) | WL_CTX_RESPONSE,
+            start: start.bytes,
+        };
+        let table = *self.apps[a].app.program.table();
+        self.enter(a);
+        let wl: *mut wl_core = &mut *self.apps[a].wl;
+        // SAFETY: the program's own function; the fault is in place.
+        let flags =
+            table.fault_reply.map_or(0, |f| unsafe { f(table.self_, wl, u32::from(proto), &told, std::ptr::null()) });
+        self.apps[a].wl.outcome = 0;
+        let built = self.apps[a].built();
+        if built.n > 0 && flags & WL_R_NOTHING == 0 && !self.is_fed(client) {
+            // SAFETY: the scratch stays until the next entry into the program.
+            let bytes = Raw::of(unsafe { built.as_slice() });
+            if self.append_out(client, bytes, Raw::of(&[])).is_err() {
+                self.doom(client, WL_F_OVERLOAD);
+            }
+        }
+        if flags & WL_R_CLOSE != 0 || built.n == 0 && flags & WL_R_NOTHING == 0 {
+            self.ends_by(client, fault.0);
+            self.end_conversation(client);
+        }
+    }
+}
