@@ -36,6 +36,7 @@ test-long:
 	scripts/aarch64.sh
 	cargo test --profile checks -p wireloom-tests --test packets -- packet_processors::
 	cargo test --profile checks -p wireloom-runtime --lib -- --ignored a_million_messages
+	WIRELOOM_MESSAGES=1000000 cargo test --profile checks -p wireloom-tests --test services -- none_goes_to_the_wrong_peer no_session_has_two_clients
 	WIRELOOM_FUZZ_SECONDS=20 cargo test --profile checks -p wireloom-tests --test programs -- fuzz::
 	WIRELOOM_SEEDS=1..40 cargo test --profile checks -p wireloom-tests --test programs -- differential::
 	WIRELOOM_SEEDS=1..6000 cargo test --profile checks -p wireloom-tests --test programs -- rebuild::

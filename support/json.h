@@ -6,7 +6,8 @@
 
 /* Objects and arrays in one another. */
 #define WL_JSON_DEPTH 64u
-/* Steps of a path: 1, the length (2 bytes, low first), a key; or 2, an index (4 bytes, low first). */
+/* Steps of a path: 1, the length (2 bytes, low first), a key; or 2, an index (4 bytes, low first).
+ * */
 #define WL_JSON_STEPS 16u
 
 typedef struct wl_json {

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define WL_ABI 18u
+#define WL_ABI 19u
 
 typedef struct wl_bytes { const uint8_t *p; uint32_t n; uint32_t _pad; } wl_bytes;
 
@@ -39,8 +39,10 @@ enum { WL_M_CLOSE = 1,       /* the connection ends after this message (and its 
        WL_M_REFUSAL = 1024,  /* a response that refuses its request: a greeting so answered closes the connection */
        WL_M_ALONE = 2048,    /* a request that waits for the answers before it, and is waited for by those behind it */
        WL_M_STRAY = 4096,    /* a response that is not its request's: the connection has lost its order */
-       WL_M_CHUNKS = 8192,   /* pieces of its body that a handler changes go on in chunks (RFC 9112 section 7.1) */
-       WL_M_EXPECTS = 16384 };  /* the client of the request waits until it is told to send the rest */
+       WL_M_IDLE = 8192,     /* behind this message of a server its session may go to another client    */
+       WL_M_RESET = 16384,   /* this message of a server says that its session is reset                 */
+       WL_M_CHUNKS = 32768,  /* pieces of its body that a handler changes go on in chunks (RFC 9112 section 7.1) */
+       WL_M_EXPECTS = 65536 };  /* the client of the request waits until it is told to send the rest */
 
 /* First member of every unit's view. A view is the parser's whole state: position independent (all
  * offsets count from the message's first byte), resumable at any byte, freely movable by memcpy. */
@@ -115,6 +117,8 @@ enum { WL_F_NONE = 0,
        WL_F_INTERNAL = 18,   /* fault_reply only: a handler has ended with MALFORMED, CONSTRAINT or TOO_LONG */
        WL_F_EARLY = 19,      /* bytes have come ahead of a change of protocol                      */
        WL_F_UNSPOKEN = 20,   /* a message of a protocol that its receiver does not speak at present */
+       WL_F_SHUTDOWN = 21,   /* fault_reply only: the service ends; a client of a conversation is told  */
+       WL_F_ENDED = 22,      /* no fault: a connection has ended in order                           */
        WL_F_USER = 32 };
 
 /* side: flags. WL_SIDE_IN_STEP: the faulty message has been read to its end, the next one
@@ -240,9 +244,9 @@ typedef struct wl_host {
     void (*deliver)(struct wl_task *, const uint64_t *handle, uint32_t n, wl_bytes head, uint32_t tail, uint32_t proto, uint32_t place);
     /* Closes such connections when their output is sent. */
     void (*dismiss)(struct wl_task *, const uint64_t *handle, uint32_t n);
-    /* A part that is answered when the rest of the request has come (table WL_BODY), or when the
-     * entry of a table with this hash has changed, or after so
-     * long. It may be answered earlier. `flags`: WL_C_HOLD_REQ. */
+    /* A part that is answered when the rest of the request has come (table WL_BODY). Of another
+     * table: when the entry with this hash has changed, or after so long. It may be answered
+     * earlier. `flags`: WL_C_HOLD_REQ. */
     void (*wait)(struct wl_task *, uint32_t table, uint64_t hash, uint64_t timeout_ns, uint32_t flags);
     /* An entry for which handlers wait has been set or removed. */
     void (*changed)(struct wl_core *, uint32_t table, uint64_t hash);
@@ -253,6 +257,16 @@ typedef struct wl_host {
     /* No message of a member is read until it becomes another protocol, or is released (`on` is
      * 0). */
     void (*hold)(struct wl_task *, uint32_t member, uint32_t on);
+    /* Gives an upstream to the pool of sessions of this key, and lets its client take sessions of
+     * that pool. */
+    void (*pool)(struct wl_task *, uint32_t upstream, wl_bytes key);
+    /* Opens an upstream with a session of its client's pool, to an instance of its port. Messages
+     * wait until there is one. Answers as open(). */
+    uint32_t (*take)(struct wl_task *, uint32_t upstream, uint32_t index);
+    /* The sessions of a key to an instance of a port, on this core. */
+    uint32_t (*pooled)(struct wl_core *, uint32_t port, uint32_t index, wl_bytes key);
+    /* The number of an open upstream's connection; 0: there is none. */
+    uint64_t (*upstream_id)(struct wl_task *, uint32_t upstream);
 } wl_host;
 
 /* A connect port as handlers see it. */

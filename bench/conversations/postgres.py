@@ -1,8 +1,12 @@
 #!/usr/bin/env python3
-"""CPU time per transaction of postgres_proxy beside pgbouncer in session mode, in front of one PostgreSQL.
+"""CPU time per transaction of postgres_proxy beside pgbouncer, in front of one PostgreSQL.
 
 Each round runs pgbench through both, one after the other. CPU time is that of the proxy's process, so
 other load on the machine changes little. `postgres.py [--rounds 5] [--seconds 4] [--conns 16]`.
+
+Without more, each client has a session of its own (pgbouncer: session mode). With `--pool 4` clients
+share so many by transaction. pgbouncer resets no session then, if it is not told so; `--reset` tells
+it (`server_reset_query_always`). postgres_proxy always does.
 """
 import argparse
 import os
@@ -22,6 +26,7 @@ JOBS = {
     "select": ["-S", "-M", "simple"],
     "prepared": ["-S", "-M", "prepared"],
     "tpcb": ["-M", "simple"],
+    "extended": ["-S", "-M", "extended"],
     "rows": ["-n", "-f", "rows.sql"],
 }
 
@@ -47,7 +52,7 @@ def wait(port, database="postgres"):
     sys.exit(f"nobody answers on port {port}")
 
 
-def start(folder, children):
+def start(folder, children, pool, reset):
     data = folder / "data"
     (folder / "password").write_text(PASSWORD)
     (folder / "rows.sql").write_text("select * from generate_series(1, 200) n;\n")
@@ -64,15 +69,15 @@ def start(folder, children):
     (folder / "users.txt").write_text(f'"{USER}" "{PASSWORD}"\n')
     (folder / "bouncer.ini").write_text(
         "[databases]\n* = host=127.0.0.1 port=6501\n[pgbouncer]\nlisten_addr=127.0.0.1\nlisten_port=6502\n"
-        f"auth_type=plain\nauth_file={folder}/users.txt\npool_mode=session\nmax_client_conn=1000\n"
-        "default_pool_size=400\nignore_startup_parameters=extra_float_digits\nunix_socket_dir=\nlogfile=\n")
+        f"auth_type=plain\nauth_file={folder}/users.txt\npool_mode={'transaction' if pool else 'session'}\n"
+        f"max_client_conn=1000\ndefault_pool_size={pool or 400}\nserver_reset_query_always={int(reset)}\nignore_startup_parameters=extra_float_digits\nunix_socket_dir=\nlogfile=\n")
     for name in ("users.txt", "bouncer.ini"):
         if os.geteuid() == 0:
             shutil.chown(folder / name, USER)
     bouncer = subprocess.Popen(as_user(["pgbouncer", "-q", str(folder / "bouncer.ini")]), **run)
     children.append(bouncer)
     ours = subprocess.Popen([settings.WIRELOOM, "run", str(ROOT / "apps/postgres_proxy.loom"), "--set", "port=6503",
-                             "--set", "servers=127.0.0.1:6501", "--cores", "1"], **run)
+                             "--set", "servers=127.0.0.1:6501", "--set", f"db.pool={pool}", "--cores", "1"], **run)
     children.append(ours)
     wait(6502)
     wait(6503)
@@ -93,15 +98,19 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=int, default=4)
     parser.add_argument("--conns", type=int, default=16)
-    parser.add_argument("--jobs", default=",".join(JOBS))
+    parser.add_argument("--jobs")
+    parser.add_argument("--pool", type=int, default=0)
+    parser.add_argument("--reset", action="store_true")
     args = parser.parse_args()
     os.environ["PGPASSWORD"] = PASSWORD
     with beside.workplace() as (folder, children):
-        peers = start(folder, children)
+        peers = start(folder, children, args.pool, args.reset)
         subprocess.run(["pgbench", "-i", "-q", "-s", "2", "-h", "127.0.0.1", "-p", "6501", "-U", USER, "postgres"],
                        check=True, capture_output=True)
         print("| job | connections | wireloom µs | pgbouncer µs | ratio |\n|---|---|---|---|---|")
-        for job in args.jobs.split(","):
+        # A prepared statement keeps its session.
+        jobs = args.jobs.split(",") if args.jobs else [j for j in JOBS if not (args.pool and j == "prepared")]
+        for job in jobs:
             def once(pid, port):
                 return beside.cost(pid, lambda: bench(folder, port, JOBS[job], args.conns, args.seconds))[0] * 1e6
             ours, theirs, ratio = beside.compare(beside.interleaved(peers, args.rounds, once))

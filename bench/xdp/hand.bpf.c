@@ -40,8 +40,8 @@ SEC("xdp") int parse_count(struct xdp_md *ctx) {
     return XDP_DROP;
 }
 
-/* The same with the function of ours: a datagram is one only if no fragment and no length lies, bytes
-   are counted for all frames of IPv4, and what became of frames is counted. */
+/* The same with the function of ours: a datagram is no fragment, its lengths are true, and what
+   becomes of frames is counted, too. */
 WL_INLINE bool datagram(struct xdp_md *ctx, struct frame *f) {
     if (!udp(ctx, f)) return false;
     const uint32_t total = wl_known_be16(f->p + 16), part = wl_known_be16(f->p + 38);
@@ -121,9 +121,9 @@ WL_INLINE int own_lines(struct xdp_md *ctx, uint32_t ports) {
 SEC("xdp") int lines_1k(struct xdp_md *ctx) { return own_lines(ctx, 1023); }
 SEC("xdp") int lines_1m(struct xdp_md *ctx) { return own_lines(ctx, (1 << 20) - 1); }
 
-/* The same with the function of ours: true datagrams, a hash with a secret, entries that expire, and
-   what became of frames. Each line has three slots and a mark for each; an entry lies in the line of
-   its hash, or in the next ones. */
+/* The same with the function of ours: true datagrams, a hash with a secret, entries that expire,
+   and what becomes of frames. Each line has three slots and a mark for each. An entry lies in the
+   line of its hash, or in the next ones. */
 struct kept { uint64_t used, a, b, packets, bytes; };
 struct kept_line { uint32_t marks, unused; struct kept s[3]; };
 struct { WL_MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY); WL_MAP_TYPE(key, uint32_t); WL_MAP_TYPE(value, struct kept_line); WL_MAP_NUMBER(max_entries, 1048576); WL_MAP_NUMBER(map_flags, BPF_F_MMAPABLE); } kept SEC(".maps");

@@ -45,6 +45,23 @@ impl Postgres {
         Some(Postgres { process, _data: data })
     }
 
+    /// A server that follows this one, and only reads.
+    pub fn replica(&self, name: &str) -> Option<Postgres> {
+        let data = Folder::new(&format!("postgres-{name}"));
+        finish(Command::new("chown").args(["-R", "postgres", &data.path().display().to_string()]));
+        let made = finish(as_user(
+            "postgres",
+            Command::new(program("pg_basebackup"))
+                .args(["-h", "127.0.0.1", "-p", &self.port().to_string(), "-U", "postgres", "-R", "-c", "fast"])
+                .args(["-D", &data.name_of("data")])
+                .env("PGPASSWORD", PASSWORD)
+                .current_dir(data.path()),
+        ));
+        assert_eq!(made.code, Some(0), "{}", made.text);
+        let process = Self::serve(&data, free_port());
+        Some(Postgres { process, _data: data })
+    }
+
     fn serve(data: &Folder, port: u16) -> Process {
         let folder = data.path().display().to_string();
         let options =

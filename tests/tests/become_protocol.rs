@@ -2,111 +2,11 @@
 //! the change, between several protocols, compiled and interpreted.
 
 use std::time::Duration;
-use wireloom_tests::folder::Folder;
 use wireloom_tests::{admin, free_port, servers, Backend, Client, Process, Wireloom};
 
-/// Lines, of which `up` asks for frames on the client's side, and `both` on both sides. Frames of
-/// kind 9 go back to lines. `plain` is as `up`, for clients that may go on at once.
-const TALKS: &str = "
-unit Line { text: text<100> until \"\\n\" }
-unit Frame(wide: bool) {
-    kind: u8
-    size: switch { when wide => two: u16, else => one: u8 }
-    let n = if wide { two else 0 } else { u16(one else 0) }
-    body: stream bytes [n]
-}
-unit Small { kind: u8  size: u8 = len(body)  body: bytes<200> [size] }
-protocol lines {
-    up      Line
-    down    Line
-    sharing session
-    on fault(f) {
-        let word = match f.kind {
-            early => \"early\"
-            unspoken => \"unspoken\"
-            malformed | too_long | constraint => \"bad\"
-            _ => \"other\"
-        }
-        reply Line { text: word } then close
-    }
-}
-protocol frames {
-    up      Frame(wide = wide)
-    down    Small
-    session wide: bool
-    session seen: u8
-    sharing session
-    on fault(f) { reply Small { kind: 'X', body: if f.kind == unspoken { \"unspoken\" } else { \"fault\" } } then close }
-}
-protocol passed { up Small  down Small  sharing session }
-
-app talks {
-    param port:    u16 = 7000
-    param servers: list<endpoint, 4>
-    port client = listen tcp(port)     as lines then frames or passed { idle_timeout 20s }
-    port db     = connect tcp(servers) as lines then passed
-    session up: connection of db
-
-    counter changes
-
-    on client(m: lines.up) {
-        if m.text == \"strict\" {
-            Line { text: \"ok\" } -> client
-            become frames
-            changes += 1
-            Small { kind: 1, body: \"begun\" } -> client
-            return
-        }
-        if m.text == \"loose\" {
-            Line { text: \"ok\" } -> client
-            become frames with rest
-            changes += 1
-            return
-        }
-        if m.text == \"wrong\" {
-            become frames with rest
-            Line { text: \"too late\" } -> client
-            return
-        }
-        if m.text == \"both\" { hold client }
-        m -> up
-    }
-
-    on up(m: lines.down) {
-        m -> client
-        if m.text == \"yes\" {
-            become passed for client, up
-            changes += 1
-        }
-        if m.text == \"yes, at once\" {
-            become passed for client, up with rest
-            changes += 1
-        }
-        if m.text == \"no\" { release client }
-    }
-
-    on client(m: frames.up) {
-        client.seen += 1
-        if m.kind == 7 { client.wide = true }
-        if m.kind == 9 {
-            Small { kind: 9, body: text(client.seen) } -> client
-            become lines with rest
-            return
-        }
-        Small { kind: m.kind, body: text(m.n) } -> client
-    }
-
-    on client(m: passed.up) { m -> up }
-    on up(m: passed.down)   { m -> client }
-}
-";
-
-fn start(folder: &Folder, backend: u16, extra: &[&str]) -> Process {
-    let file = folder.name_of("talks.loom");
-    std::fs::write(&file, TALKS).expect("the folder is writable");
-    let set = servers(&[backend]);
-    let args: Vec<&str> = ["--set", &set].into_iter().chain(extra.iter().copied()).collect();
-    Wireloom::run_file(&file, &args, |_| {})
+fn start(servers: &str, extra: &[&str]) -> Process {
+    let args: Vec<&str> = ["--set", servers].into_iter().chain(extra.iter().copied()).collect();
+    Wireloom::run_file("tests/programs/becomes.loom", &args, |_| {})
 }
 
 fn small(kind: u8, body: &[u8]) -> Vec<u8> {
@@ -119,9 +19,8 @@ const WAYS: [&[&str]; 3] = [&[], &["--interpret"], &["--engine", "uring"]];
 #[test]
 fn rest_of_the_request_torn_at_every_byte() {
     for how in WAYS {
-        let folder = Folder::new("become_torn");
         let backend = Backend::new();
-        let proxy = start(&folder, backend.port, how);
+        let proxy = start(&servers(&[backend.port]), how);
         // Lines, frames, wide frames, lines again, and frames whose session has begun anew.
         let frames =
             [small(1, b"ab"), small(2, b""), small(7, b"x"), vec![3, 1, 44], vec![b'.'; 300], vec![9, 0, 0]].concat();
@@ -154,11 +53,10 @@ fn rest_of_the_request_torn_at_every_byte() {
 #[test]
 fn bytes_ahead_of_a_change_are_refused_wherever_they_are_torn() {
     for how in WAYS {
-        let folder = Folder::new("become_ahead");
         let backend = Backend::new();
         let page = free_port();
         let admin_at = format!("127.0.0.1:{page}");
-        let proxy = start(&folder, backend.port, &[how, &["--admin", &admin_at]].concat());
+        let proxy = start(&servers(&[backend.port]), &[how, &["--admin", &admin_at]].concat());
         // In one segment: the bytes are there. The answer to the request has gone out before.
         for behind in [&b"\x01"[..], b"\x01\x02ab", &[0; 3000]] {
             let mut client = Client::connect(proxy.port);
@@ -203,9 +101,8 @@ fn bytes_ahead_of_a_change_are_refused_wherever_they_are_torn() {
 #[test]
 fn both_sides_change_and_a_refusal_changes_nothing() {
     for how in WAYS {
-        let folder = Folder::new("become_both");
         let backend = Backend::new();
-        let proxy = start(&folder, backend.port, how);
+        let proxy = start(&servers(&[backend.port]), how);
         for cut in 0..5 {
             let mut client = Client::connect(proxy.port);
             client.send("both\nasked\n");
@@ -234,15 +131,23 @@ fn both_sides_change_and_a_refusal_changes_nothing() {
 #[test]
 fn a_message_of_another_protocol_is_not_sent() {
     for how in WAYS {
-        let folder = Folder::new("become_unspoken");
         let backend = Backend::new();
-        let proxy = start(&folder, backend.port, how);
+        let proxy = start(&servers(&[backend.port]), how);
         let mut client = Client::connect(proxy.port);
         client.send("wrong\n");
         // The fault is told in the protocol that the client speaks by now.
         client.expect(small(b'X', b"unspoken"));
         client.expect_closed();
-        // A server that is not on hold, though its client is not at hand.
+        // Messages of a server that would be passed on in a run.
+        let mut client = Client::connect(proxy.port);
+        client.send("hello\n");
+        let mut server = backend.accept();
+        server.expect("hello\n").send("a\nb\n");
+        client.expect("a\nb\n").send("loose\n").expect("ok\n");
+        server.send("c\nd\n");
+        client.expect(small(b'X', b"unspoken"));
+        client.expect_closed();
+        // A client that is not on hold, though its message is not at hand.
         let mut client = Client::connect(proxy.port);
         client.send("hello\n");
         let mut server = backend.accept();
@@ -250,5 +155,23 @@ fn a_message_of_another_protocol_is_not_sent() {
         server.send("yes\n");
         client.expect("yes\n");
         client.expect_closed();
+    }
+}
+
+/// A server that cannot be reached: the bytes of the new protocol go to the next one, in the new
+/// protocol.
+#[test]
+fn a_change_before_the_server_is_there() {
+    for how in WAYS {
+        let (lost, backend) = (Backend::refusing(), Backend::new());
+        let proxy = start(&servers(&[lost.port, backend.port]), how);
+        let mut client = Client::connect(proxy.port);
+        client.send([&b"through\n"[..], &small(1, b"early")].concat());
+        client.expect("ok\n");
+        let mut server = backend.accept();
+        server.expect(small(1, b"early"));
+        server.send(small(2, b"answer"));
+        client.expect(small(2, b"answer")).send(small(3, b"more"));
+        server.expect(small(3, b"more"));
     }
 }

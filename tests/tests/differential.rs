@@ -285,6 +285,45 @@ fn redis_proxy() {
 }
 
 #[test]
+fn becomes() {
+    compare_program(
+        "tests/programs/becomes.loom",
+        &[
+            b"strict\n",
+            b"loose\n\x01\x02ab\x09\x00hello\n",
+            b"loose\n\x07\x00",
+            b"\x01\x01\x03abc",
+            b"both\n",
+            b"both\nhello\n",
+            b"through\n\x01\x03abc",
+            b"wrong\n",
+            b"hello\n",
+            b"\x09\x00",
+        ],
+    );
+}
+
+#[test]
+fn websocket_gateway() {
+    let ask = b"GET /room HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+                Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
+    let both = [&ask[..], b"\x81\x82abcd\x00\x00"].concat();
+    compare(
+        "websocket_gateway",
+        &[
+            &ask[..],
+            &both,
+            b"\x82\x83mask\x01\x02\x03",
+            b"\x01\x81mask\x0c",
+            b"\x80\x81mask\x0d",
+            b"\x89\x80mask",
+            b"\x88\x80mask",
+            b"GET /room HTTP/1.1\r\nHost: a\r\n\r\n",
+        ],
+    );
+}
+
+#[test]
 fn ordered() {
     compare_program(
         "tests/programs/ordered.loom",

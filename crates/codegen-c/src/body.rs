@@ -393,12 +393,13 @@ impl<'g, 'm> BodyGen<'g, 'm> {
             }
             StmtKind::Hold(member) => line!(self, "x->core->host->hold(t, {}, 1);", member.number()),
             StmtKind::Release(member) => line!(self, "x->core->host->hold(t, {}, 0);", member.number()),
-            StmtKind::OpenUpstream { upstream, index, place } => {
-                let text = self.expr(index);
-                line!(self, "{{ const uint32_t i_ = (uint32_t)({text});");
-                self.check(index.may_fault());
-                line!(self, "const uint32_t lost_ = x->core->host->open(t, {}, i_);", upstream.0);
-                self.unless_lost(*place);
+            StmtKind::OpenUpstream { upstream, index, place } => self.open("open", (*upstream, index, *place)),
+            StmtKind::TakeUpstream { upstream, index, place } => self.open("take", (*upstream, index, *place)),
+            StmtKind::PoolUpstream { upstream, key } => {
+                let text = self.expr(key);
+                line!(self, "{{ const wl_bytes k_ = {text};");
+                self.check(key.may_fault());
+                line!(self, "x->core->host->pool(t, {}, k_); }}", upstream.0);
             }
             StmtKind::Dismiss(to) => self.dismiss(to),
             StmtKind::CloseUpstream(upstream) => line!(self, "x->core->host->shut(t, {});", upstream.0),

@@ -487,6 +487,13 @@ impl Gen<'_> {
             ExprKind::PortLen(p) => format!("x->core->port[{}].n", p.0),
             ExprKind::PortUp(p, i) => format!("(x->core->port[{}].up[{}] != 0)", p.0, self.expr(s, i)),
             ExprKind::PortLoad(p, i) => format!("x->core->port[{}].load[{}]", p.0, self.expr(s, i)),
+            ExprKind::Pooled { port, index, key } => {
+                let (index, key) = (self.expr(s, index), self.expr(s, key));
+                format!("x->core->host->pooled(x->core, {}, {index}, {key})", port.0)
+            }
+            ExprKind::UpstreamConn(upstream) => {
+                format!("(x->task && x->conn ? x->core->host->upstream_id(x->task, {}) : 0)", upstream.0)
+            }
             ExprKind::GroupCount(i) => format!("wl_group_count(x, {})", self.expr(s, i)),
             ExprKind::GroupBytes(i) => format!("wl_group_bytes(x, {})", self.expr(s, i)),
             ExprKind::Ketama(p, k) => {

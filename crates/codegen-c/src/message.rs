@@ -291,6 +291,15 @@ impl<'m> BodyGen<'_, 'm> {
         line!(self, "x->core->host->dismiss(t, {handles}); }}");
     }
 
+    /// Opens an upstream by a host's function.
+    pub fn open(&mut self, by: &str, (upstream, index, place): (UpstreamId, &'m Expr, PlaceId)) {
+        let text = self.expr(index);
+        line!(self, "{{ const uint32_t i_ = (uint32_t)({text});");
+        self.check(index.may_fault());
+        line!(self, "const uint32_t lost_ = x->core->host->{by}(t, {}, i_);", upstream.0);
+        self.unless_lost(place);
+    }
+
     /// Ends the handler with the fault by which a host's function has failed, and the block around.
     pub fn unless_lost(&mut self, place: PlaceId) {
         let leave = self.leave_fault();

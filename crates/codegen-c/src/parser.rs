@@ -761,21 +761,21 @@ impl Gen<'_> {
         let m = self.m;
         for p in &m.protocols {
             let request = ["CLOSE", "NO_REPLY", "ALONE", "REPEAT", "PRIVATE", "CHUNKS", "EXPECTS"];
-            let response = ["CLOSE", "INTERIM", "TUNNEL", "REFUSAL", "STRAY", "PRIVATE", "CHUNKS"];
+            let response = ["CLOSE", "INTERIM", "TUNNEL", "REFUSAL", "STRAY", "PRIVATE", "CHUNKS", "IDLE", "RESET"];
             let both = p.response == Some(p.request);
-            let mut side = |here: bool, test: &str, clauses: [Option<&Expr>; 7], flags: [&str; 7]| {
+            let mut side = |here: bool, test: &str, clauses: &[Option<&Expr>], flags: &[&str]| {
                 if !here {
                     return;
                 }
-                for (clause, flag) in clauses.into_iter().zip(flags) {
-                    let Some(e) = clause else { continue };
+                for (clause, flag) in clauses.iter().zip(flags) {
+                    let Some(e) = *clause else { continue };
                     let c = self.expr(&scope, e);
                     let guard = if both { format!("{test}(v->p.ctx & WL_CTX_RESPONSE) && ") } else { String::new() };
                     text.push_str(&format!("if ({guard}{c}) flags |= WL_M_{flag};\n"));
                 }
             };
-            side(p.request == u, "!", p.request_clauses(), request);
-            side(p.response == Some(u), "", p.response_clauses(), response);
+            side(p.request == u, "!", &p.request_clauses(), &request);
+            side(p.response == Some(u), "", &p.response_clauses(), &response);
         }
         let fx = if text.contains("(x, ") || text.contains("(x)") {
             "uint8_t tmp[WL_GRAMMAR_TMP];\nwl_fx fx = {.tmp = tmp, .tmp_max = sizeof tmp}, *x = &fx;\n"

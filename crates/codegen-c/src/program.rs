@@ -330,12 +330,13 @@ impl<'m> Gen<'m> {
         };
         match h.on {
             On::Message { .. } | On::Piece { .. } | On::Upstream { .. } => first(0, "t->req", &mut b),
-            On::Opened(_)
-            | On::Greeting(_)
-            | On::Probe(_)
-            | On::Closed(_)
-            | On::UpstreamOpened(_)
-            | On::UpstreamClosed(_) => first(0, "t->conn ? t->conn->instance : 0", &mut b),
+            On::Opened(_) | On::Greeting(_) | On::Probe(_) | On::Reset(_) | On::UpstreamOpened(_) => {
+                first(0, "t->conn ? t->conn->instance : 0", &mut b)
+            }
+            On::Closed(_) | On::UpstreamClosed(_) => {
+                first(0, "t->conn ? t->conn->instance : 0", &mut b);
+                first(1, "t->fault", &mut b);
+            }
             On::Fault => {
                 first(0, "t->fault", &mut b);
                 first(1, "t->place", &mut b);

@@ -141,6 +141,11 @@ impl Env<'_> {
             ExprKind::PortLen(p) => Value::Int(act.port(*p)?.len as u128),
             ExprKind::PortUp(p, i) => Value::Bool(act.port(*p)?.up(self.int(i)?)?),
             ExprKind::PortLoad(p, i) => Value::Int(act.port(*p)?.load(self.int(i)?)? as u128),
+            ExprKind::Pooled { port, index, key } => {
+                let (index, key) = (self.int(index)? as u32, self.bytes(key)?);
+                Value::Int(act.pooled(*port, index, &key).into())
+            }
+            ExprKind::UpstreamConn(upstream) => Value::Int(act.upstream_conn(*upstream).into()),
             ExprKind::GroupCount(i) => {
                 Value::Int(act.groups.borrow().get(self.int(i)? as usize).map_or(0, |g| g.0.into()))
             }

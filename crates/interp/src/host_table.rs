@@ -22,6 +22,10 @@ macro_rules! host_table {
             dismiss: Some(dismiss),
             wait: Some(wait),
             changed: None,
+            pool: Some(pool),
+            take: Some(take),
+            pooled: Some(pooled),
+            upstream_id: Some(upstream_id),
             r#become: Some(become_protocol),
             hold: Some(hold),
         }

@@ -518,12 +518,16 @@ fn first_locals(inner: &Inner, task: &wl_task) -> Vec<Value> {
         On::Opened(_)
         | On::Greeting(_)
         | On::Probe(_)
+        | On::Reset(_)
         | On::Closed(_)
         | On::UpstreamOpened(_)
         | On::UpstreamClosed(_) => {
             // SAFETY: null or the connection of the task.
             let instance = unsafe { task.conn.as_ref() }.map_or(0, |c| c.instance);
             set(0, Value::Int(instance as u128));
+            if let On::Closed(_) | On::UpstreamClosed(_) = h.on {
+                set(1, Value::Int(task.fault as u128));
+            }
         }
         On::Fault => {
             set(0, Value::Int(task.fault as u128));

@@ -186,6 +186,17 @@ pub enum StmtKind {
     },
     /// Closes it when its output is sent.
     CloseUpstream(UpstreamId),
+    /// Opens an upstream with a session of its client's pool, to an instance of its port.
+    TakeUpstream {
+        upstream: UpstreamId,
+        index: Expr,
+        place: PlaceId,
+    },
+    /// Gives an upstream, whose message is at hand, to the pool of sessions of a key (bytes).
+    PoolUpstream {
+        upstream: UpstreamId,
+        key: Expr,
+    },
     /// A member speaks another protocol of its port from now on. Its next message is read in it.
     /// Bytes that are there already are the fault `early`, unless they may be the `rest`.
     Become {
@@ -590,6 +601,12 @@ pub enum ExprKind {
     PortLen(PortId),
     PortUp(PortId, Expr),
     PortLoad(PortId, Expr),
+    /// How many sessions the pool of a key (bytes) has to an instance, on this core, u32.
+    Pooled {
+        port: PortId,
+        index: Expr,
+        key: Expr,
+    },
     /// The instance, u32, each as often as it weighs. Ketama takes a key (bytes: by their MD5; u32:
     /// by this hash), Maglev a hash, and Modula the remainder of a hash (u32).
     Ketama(PortId, Expr),
@@ -621,6 +638,8 @@ pub enum ExprKind {
     ConnPeer,
     ConnLocal,
     ConnId,
+    /// The number of an upstream's connection, u64; 0 while none is open.
+    UpstreamConn(UpstreamId),
     /// The handle of the client of the task's conversation, u64.
     ConnHandle,
     /// Hash of both addresses and ports, u64.

@@ -202,6 +202,8 @@ impl Uses {
             | Tell { .. }
             | OpenUpstream { .. }
             | CloseUpstream(_)
+            | TakeUpstream { .. }
+            | PoolUpstream { .. }
             | Become { .. }
             | Hold(_)
             | Release(_) => (self.streams, self.connection) = (true, true),
@@ -229,6 +231,7 @@ impl Uses {
             | ExprKind::ConnPeer
             | ExprKind::ConnLocal
             | ExprKind::ConnId
+            | ExprKind::UpstreamConn(_)
             | ExprKind::ConnHandle
             | ExprKind::ConnFlow => self.connection = true,
             ExprKind::Call(f, _) => called.push(*f),

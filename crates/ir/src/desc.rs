@@ -344,6 +344,12 @@ pub struct PortOptions {
     /// reach it then.
     pub eject_after: u32,
     pub eject_time: u64,
+    /// Connect, conversations: most sessions of a pool, per backend, key and core. 0: no pools.
+    #[serde(default)]
+    pub pool: u32,
+    /// How long a client waits for a session of its pool.
+    #[serde(default = "pool_patience")]
+    pub pool_timeout: u64,
     /// Connect: a backend that is down is sent the protocol's probe.
     #[serde(default = "yes")]
     pub probe: bool,
@@ -368,6 +374,10 @@ pub struct PortOptions {
     /// Bytes that the messages which are held may take together, on each core.
     #[serde(default = "held_limit")]
     pub hold_memory: u32,
+}
+
+fn pool_patience() -> u64 {
+    10_000_000_000
 }
 
 fn held_limit() -> u32 {
@@ -439,6 +449,8 @@ impl Default for PortOptions {
             eject_after: 3,
             eject_time: S,
             probe: true,
+            pool: 0,
+            pool_timeout: pool_patience(),
             end_mark: 0,
             offload: false,
             hold_body: 0,
@@ -465,7 +477,7 @@ pub struct ProtocolDesc {
     /// Bytes that may stand in front of a request, and how often: they are dropped.
     #[serde(default)]
     pub ignore: Option<(Vec<u8>, u8)>,
-    /// What a client waits for before it sends the rest of a request with `WL_M_EXPECTS`.
+    /// The bytes that a client waits for before it sends the rest of a request with `WL_M_EXPECTS`.
     #[serde(default)]
     pub expects: Vec<u8>,
     /// The classes that answers are counted as.
@@ -480,6 +492,9 @@ pub struct ProtocolDesc {
     /// connection's last.
     #[serde(default)]
     pub tells_drain: bool,
+    /// A conversation: its servers' messages say when they wait for the next one (`idle when`).
+    #[serde(default)]
+    pub tells_idle: bool,
     /// Of a conversation, `up` and `down`: their units have parameters (`wl_program.context`).
     #[serde(default)]
     pub args: [bool; 2],
@@ -591,11 +606,14 @@ pub enum HandlerOn {
     Probe {
         port: u32,
     },
+    Reset {
+        port: u32,
+    },
     Closed {
         port: u32,
     },
-    /// A piece of the streamed bytes of a port's messages; `alternative` as of `Message`. Whether it
-    /// may change them.
+    /// A piece of the streamed bytes of a port's messages; `alternative` as of `Message`. Whether
+    /// it may change them.
     Piece {
         port: u32,
         alternative: u32,

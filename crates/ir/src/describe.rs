@@ -156,6 +156,7 @@ fn protocol_desc(m: &crate::Module, p: &crate::Protocol) -> ProtocolDesc {
         logs: p.on_log.is_some(),
         default_ctx: 0,
         tells_drain: tells_drain(p),
+        tells_idle: p.idle.is_some(),
         args: [!p.request_args.is_empty(), !p.response_args.is_empty()]
             .map(|args| args && p.sharing == Sharing::Session),
     }
@@ -232,6 +233,7 @@ fn handler_desc(m: &crate::Module, h: &crate::Handler, pauses: Option<u32>, half
         crate::On::Opened(port) => HandlerOn::Opened { port: port.0 },
         crate::On::Greeting(port) => HandlerOn::Greeting { port: port.0 },
         crate::On::Probe(port) => HandlerOn::Probe { port: port.0 },
+        crate::On::Reset(port) => HandlerOn::Reset { port: port.0 },
         crate::On::Closed(port) => HandlerOn::Closed { port: port.0 },
         crate::On::Upstream { upstream, protocol } => {
             let all = m.protocols_of(crate::Peer::Upstream(upstream));

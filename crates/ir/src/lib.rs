@@ -221,6 +221,10 @@ impl FaultKind {
     /// The faults that protocols see in the place of MALFORMED, CONSTRAINT and TOO_LONG where a
     /// handler has ended with it.
     pub const INTERNAL: Self = Self(18);
+    /// Told where the service ends: no handler raises it.
+    pub const SHUTDOWN: Self = Self(21);
+    /// Why a connection has ended, without a fault.
+    pub const ENDED: Self = Self(22);
     /// An `expect` of a test that does not hold.
     pub const EXPECT: Self = Self(17);
     /// Bytes have come ahead of a change of protocol.
@@ -423,8 +427,14 @@ pub struct Protocol {
     pub refusal: Option<Expr>,
     /// The answer is not that of its request (`matches`).
     pub stray: Option<Expr>,
-    /// Pieces of the message's streamed bytes that a handler changes go on in chunks (RFC 9112 section
-    /// 7.1). Only where a handler does.
+    /// Behind this message of a server its session may go to another client of its pool.
+    #[serde(default)]
+    pub idle: Option<Expr>,
+    /// This message of a server says that its session is reset.
+    #[serde(default)]
+    pub reset: Option<Expr>,
+    /// Pieces of the message's streamed bytes that a handler changes go on in chunks (RFC 9112
+    /// section 7.1). Only where a handler does.
     #[serde(default)]
     pub chunks_request: Option<Expr>,
     #[serde(default)]
@@ -481,6 +491,8 @@ impl Protocol {
             tunnel: None,
             refusal: None,
             stray: None,
+            idle: None,
+            reset: None,
             chunks_request: None,
             chunks_response: None,
             expects: None,
@@ -511,7 +523,7 @@ impl Protocol {
     }
 
     /// Conditions over an answer.
-    pub fn response_clauses(&self) -> [Option<&Expr>; 7] {
+    pub fn response_clauses(&self) -> [Option<&Expr>; 9] {
         [
             &self.close_response,
             &self.interim,
@@ -520,6 +532,8 @@ impl Protocol {
             &self.stray,
             &self.private_response,
             &self.chunks_response,
+            &self.idle,
+            &self.reset,
         ]
         .map(Option::as_ref)
     }

@@ -20,6 +20,9 @@ pub enum On {
     /// A backend of a connecting port is down: the reply, of the protocol's request unit, is sent
     /// to it on a connection of its own. An answer brings it back.
     Probe(PortId),
+    /// A session of a connecting port goes back to its pool: the reply, of the protocol's request
+    /// unit, is sent on it. Its answers reset the session.
+    Reset(PortId),
     Closed(PortId),
     /// A piece of the streamed bytes of a message of a port: a request where it listens, an answer
     /// where it connects. Local 0 is the message, whose streamed bytes ([`ExprKind::Held`]) are the
@@ -64,6 +67,7 @@ impl On {
             | On::Opened(_)
             | On::Greeting(_)
             | On::Probe(_)
+            | On::Reset(_)
             | On::Closed(_)
             | On::Upstream { .. }
             | On::UpstreamOpened(_)
@@ -88,8 +92,9 @@ impl On {
     pub fn frame_unit(&self) -> Option<UnitId> {
         match self {
             On::Frame { unit, .. } | On::Check { unit, .. } => Some(*unit),
-            On::Message { .. } | On::Opened(_) | On::Closed(_) | On::Greeting(_) | On::Probe(_) | On::Signal(_) => None,
-            On::Piece { .. } | On::Upstream { .. } | On::UpstreamOpened(_) | On::UpstreamClosed(_) => None,
+            On::Message { .. } | On::Opened(_) | On::Closed(_) | On::Greeting(_) | On::Probe(_) | On::Reset(_) => None,
+            On::Signal(_) | On::Piece { .. } => None,
+            On::Upstream { .. } | On::UpstreamOpened(_) | On::UpstreamClosed(_) => None,
             On::Fault | On::Start | On::End | On::Every(_) | On::Test(_) => None,
         }
     }
@@ -98,8 +103,9 @@ impl On {
     pub fn frame_port(&self) -> Option<PortId> {
         match self {
             On::Frame { port, .. } => Some(*port),
-            On::Message { .. } | On::Opened(_) | On::Closed(_) | On::Greeting(_) | On::Probe(_) | On::Signal(_) => None,
-            On::Piece { .. } | On::Upstream { .. } | On::UpstreamOpened(_) | On::UpstreamClosed(_) => None,
+            On::Message { .. } | On::Opened(_) | On::Closed(_) | On::Greeting(_) | On::Probe(_) | On::Reset(_) => None,
+            On::Signal(_) | On::Piece { .. } => None,
+            On::Upstream { .. } | On::UpstreamOpened(_) | On::UpstreamClosed(_) => None,
             On::Fault | On::Start | On::End | On::Every(_) | On::Test(_) | On::Check { .. } => None,
         }
     }
@@ -118,7 +124,7 @@ impl Module {
             On::Upstream { upstream, protocol } => {
                 unit(self.spoken(Peer::Upstream(upstream), protocol)?, |p| p.response)
             }
-            On::Opened(_) | On::Closed(_) | On::Greeting(_) | On::Probe(_) | On::Signal(_) => None,
+            On::Opened(_) | On::Closed(_) | On::Greeting(_) | On::Probe(_) | On::Reset(_) | On::Signal(_) => None,
             On::UpstreamOpened(_) | On::UpstreamClosed(_) | On::Frame { .. } | On::Check { .. } => None,
             On::Fault | On::Start | On::End | On::Every(_) | On::Test(_) => None,
         }

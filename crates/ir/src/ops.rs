@@ -290,7 +290,8 @@ rows! {
         "The items of a list, with a separator between them.";
     Trim "trim_bytes" (Bytes, Set) -> Bytes, Bytes, Pure, CPU,
         "bytes without those of the charset at both ends", "trim(b, set)";
-    // A text and a path: of each step 1, the length (2 bytes, low first) and a key; or 2 and an index (4 bytes).
+    // A text and a path: of each step 1, the length (2 bytes, low first) and a key; or 2 and an
+    // index (4 bytes).
     JsonRaw "json_raw" (Bytes, Bytes) -> Option(&Bytes), Bytes, Pure, CPU, "The text of a JSON value at a path.";
     JsonText "json_text" (Bytes, Bytes) -> Option(&Bytes), Bytes, Scratch, CPU, "The characters of a string at a path.";
     JsonInt "json_int" (Bytes, Bytes) -> Option(&U(64)), Bytes, Pure, CPU,
@@ -378,6 +379,7 @@ own! {
     Maglev "an instance by Maglev's table", "maglev(port, hash)";
     Up "bool: whether an instance is usable", "up(port, i)";
     Load "u32: the requests of an instance that are under way", "load(port, i)";
+    Pooled "u32: the sessions that the [pool](#pools-of-sessions) of a key has to an instance, on this core", "pooled(port, i, key)";
     AnyToken "`has_token` over all items of a name", "any_token(list, name, t)";
     Text "bytes: see [types](#types)", "text(x)";
     Some "an option: see [types](#types)", "some(x)";

@@ -4,7 +4,7 @@
 use crate::desc::{Failover, PortOptions, Reuse};
 
 /// Their full names, in the order of docs/operations.md.
-pub const NAMES: [&str; 25] = [
+pub const NAMES: [&str; 27] = [
     "connect_timeout",
     "answer_timeout",
     "stream_timeout",
@@ -24,6 +24,8 @@ pub const NAMES: [&str; 25] = [
     "eject_after",
     "eject_time",
     "probe",
+    "pool",
+    "pool_timeout",
     "end_mark",
     "max_answer",
     "max_queued",
@@ -47,7 +49,8 @@ pub fn applies(name: &str, listen: bool) -> bool {
         "accept_timeout" | "cancel" | "slice" | "read_timeout" | "read" | "max_outstanding" | "max_answer"
         | "max_queued" => listen,
         "connect_timeout" | "connect" | "answer_timeout" | "stream_timeout" | "call_timeout" | "call" | "timeout"
-        | "connections" | "pipeline" | "reuse" | "failover" | "eject_after" | "eject_time" | "probe" => !listen,
+        | "connections" | "pipeline" | "reuse" | "failover" | "eject_after" | "eject_time" | "probe" | "pool"
+        | "pool_timeout" => !listen,
         _ => true,
     }
 }
@@ -108,6 +111,8 @@ pub fn slot<'o>(o: &'o mut PortOptions, name: &str) -> Option<Slot<'o>> {
         "eject_after" => Slot::Count(&mut o.eject_after, 0..=u32::MAX),
         "eject_time" => Slot::Time(&mut o.eject_time, TICK),
         "probe" => Slot::Switch(&mut o.probe),
+        "pool" => Slot::Count(&mut o.pool, 0..=65_536),
+        "pool_timeout" => Slot::Time(&mut o.pool_timeout, TICK),
         "end_mark" => Slot::Byte(&mut o.end_mark),
         "max_answer" => Slot::Count(&mut o.max_answer, 1..=65_507),
         "max_queued" => Slot::Count(&mut o.max_queued, 1024..=u32::MAX),

@@ -25,11 +25,12 @@ macro_rules! direct {
             use ExprKind::*;
             match & $($m)? *e.kind {
                 Int(_) | Bool(_) | Bytes(_) | Local(_) | Param(_) | State(_) | Session(_) | Counter(_) | UnitParam(..) | Acc
-                | HasMsg(_) | Held(_) | Parts | None | PortLen(_) | FrameLen(_) | FrameInstance(_) | FrameTime(_) | FrameMark(_) | PacketState(..) | Payload(..) | ChecksumOk(..) | ConnPeer | ConnLocal | ConnId | ConnHandle | ConnFlow | Now | Draining => {}
+                | HasMsg(_) | Held(_) | Parts | None | PortLen(_) | FrameLen(_) | FrameInstance(_) | FrameTime(_) | FrameMark(_) | PacketState(..) | Payload(..) | ChecksumOk(..) | ConnPeer | ConnLocal | ConnId | UpstreamConn(_) | ConnHandle | ConnFlow | Now | Draining => {}
                 Read(p) | Count(p) | Raw(p) | Case(p, _) => $path(p, f),
                 PartStatus(a) | Unary(_, a) | Cast(a) | InRanges(a, _) | Some(a) | IsSome(a) | Unwrap(a) | Get(a, _) | ListLen(a)
                 | PortUp(_, a) | PortLoad(_, a) | Ketama(_, a) | Modula(_, a) | Maglev(_, a) | Random(a) | GroupCount(a) | GroupBytes(a) => f(a),
                 Binary(_, a, b) | ListGet(a, b) => { f(a); f(b) }
+                Pooled { index, key, .. } => { f(index); f(key) }
                 If(a, b, c) => { f(a); f(b); f(c) }
                 Make(list) | MakeList(list) | Call(_, list) | Builtin(_, list) => for a in list { f(a) },
                 Find { list, name } | CountOf { list, name } => { $path(list, f); f(name) }
@@ -61,7 +62,8 @@ macro_rules! direct {
                 }
                 BindPart { part, .. } => f(part),
                 Reply { msg, .. } | Tell { msg, .. } | Render { msg, .. } | Reread { msg, .. } => $out_exprs(msg, f),
-                OpenUpstream { index, .. } => f(index),
+                OpenUpstream { index, .. } | TakeUpstream { index, .. } => f(index),
+                PoolUpstream { key, .. } => f(key),
                 Deliver { to, msg, .. } => { f(to); $out_exprs(msg, f) }
                 Dismiss(to) => f(to),
                 Send { index, msg, .. } => { f(index); $out_exprs(msg, f) }
@@ -398,6 +400,8 @@ fn stmt_locals_mut(s: &mut StmtKind, f: &mut dyn FnMut(&mut LocalId)) {
         Frame { frame, .. } | Output { frame, .. } => f(frame),
         SetState(..)
         | OpenUpstream { .. }
+        | TakeUpstream { .. }
+        | PoolUpstream { .. }
         | Dismiss(_)
         | CloseUpstream(_)
         | Become { .. }

@@ -61,6 +61,9 @@ fn word(s: &StmtKind) -> &'static str {
         TableLen { .. } => "table_len",
         Call { .. } => "call",
         Await { .. } => "await",
+        AwaitBody => "await_body",
+        SetPiece(_) => "set_piece",
+        DropBody => "drop_body",
         BindPart { .. } => "bind",
         Reply { .. } => "reply",
         Outcome(_) => "outcome",
@@ -70,6 +73,8 @@ fn word(s: &StmtKind) -> &'static str {
         Deliver { .. } => "deliver",
         OpenUpstream { .. } => "open",
         CloseUpstream(_) => "shut",
+        TakeUpstream { .. } => "take",
+        PoolUpstream { .. } => "pool",
         Become { .. } => "become",
         Hold(_) => "hold",
         Release(_) => "release",
@@ -96,7 +101,7 @@ fn word(s: &StmtKind) -> &'static str {
 }
 
 /// As many as `word` tells apart.
-const STATEMENTS: usize = 53;
+const STATEMENTS: usize = 58;
 
 #[test]
 fn every_statement_has_a_row_and_an_example() {

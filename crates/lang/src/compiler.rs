@@ -663,4 +663,6 @@ pub const BUILTIN_FAULTS: &[(&str, ir::FaultKind)] = &[
     ("unspoken", ir::FaultKind::UNSPOKEN),
     ("no_reply", ir::FaultKind::NO_REPLY),
     ("internal", ir::FaultKind::INTERNAL),
+    ("shutdown", ir::FaultKind::SHUTDOWN),
+    ("ended", ir::FaultKind::ENDED),
 ];

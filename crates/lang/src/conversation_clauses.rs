@@ -31,9 +31,16 @@ impl Compiler<'_> {
         for c in &p.clauses {
             let fits = match &c.kind {
                 ClauseKind::Up(..) | ClauseKind::Down(..) | ClauseKind::Session { .. } => true,
-                ClauseKind::OnFault { .. } => true,
+                ClauseKind::OnFault { .. } | ClauseKind::OnReset { .. } => true,
                 ClauseKind::Sharing(kind) => *kind == SharingKind::Session,
-                ClauseKind::Flag { flag, .. } => matches!(flag, FlagKind::CloseRequest | FlagKind::CloseResponse),
+                ClauseKind::Flag { flag, .. } => matches!(
+                    flag,
+                    FlagKind::CloseRequest
+                        | FlagKind::CloseResponse
+                        | FlagKind::Refusal
+                        | FlagKind::Idle
+                        | FlagKind::Reset
+                ),
                 _ => false,
             };
             if !fits {

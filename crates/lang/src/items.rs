@@ -71,6 +71,8 @@ pub struct ProtocolInfo {
     pub sessions: Vec<(String, ir::SessionId, Ty)>,
     /// `on probe`, lowered. Local 0 is the instance.
     pub probe: Option<ir::Body>,
+    /// `on reset`, lowered, likewise.
+    pub reset: Option<ir::Body>,
 }
 
 /// The clauses of a record's field behind its type.

@@ -19,6 +19,7 @@ mod ir_builder;
 mod items;
 mod names;
 mod protocols;
+mod session_pools;
 mod ty;
 mod units;
 mod unused;

@@ -58,6 +58,7 @@ impl Compiler<'_> {
             asked,
             sessions: vec![],
             probe: None,
+            reset: None,
         });
         if talks {
             self.protocols[id.index()].sessions = self.protocol_sessions(module, p)?;
@@ -71,6 +72,7 @@ impl Compiler<'_> {
             let _ = self.clause(module, id, c);
         }
         self.private_of_one(id, p);
+        self.resets_wholly(id, p);
         if let Some(u) = response {
             self.default_args(id, u, p);
             self.order_is_no_match(id, u, p);
@@ -180,6 +182,8 @@ impl Compiler<'_> {
                     FlagKind::Interim => &mut p.interim,
                     FlagKind::Tunnel => &mut p.tunnel,
                     FlagKind::Refusal => &mut p.refusal,
+                    FlagKind::Idle => &mut p.idle,
+                    FlagKind::Reset => &mut p.reset,
                     FlagKind::NoReply => &mut p.no_reply,
                     FlagKind::Alone => &mut p.alone,
                     // Asked of each request where it is sent (`response_args`); here it is only
@@ -248,6 +252,7 @@ impl Compiler<'_> {
             }
             ClauseKind::Ignore { bytes, max } => self.ignore(module, id, bytes, max, c.span),
             ClauseKind::OnProbe { body } => self.on_probe(module, id, body, c.span),
+            ClauseKind::OnReset { body } => self.on_reset(module, id, body, c.span),
             ClauseKind::OnFault { name, body } => self.on_fault(module, id, name, body),
         }
     }
@@ -595,7 +600,20 @@ impl Compiler<'_> {
         if info.probe.is_some() {
             return Err(self.error("E0612", span, "this is said twice"));
         }
-        let place = format!("protocol {}: on probe", self.m.protocols[id.index()].name);
+        let body = self.first_words(module, id, ("probe", body), span)?;
+        self.protocols[id.index()].probe = Some(body);
+        Ok(())
+    }
+
+    /// A message of the protocol's own to a server, without a client.
+    pub fn first_words(
+        &mut self,
+        module: ModId,
+        id: ir::ProtocolId,
+        (event, body): (&str, &ast::Block),
+        span: Span,
+    ) -> R<ir::Body> {
+        let place = format!("protocol {}: on {event}", self.m.protocols[id.index()].name);
         let mut l = Lower::new(self, module, Kind::Handler);
         l.place = place;
         let instance = l.new_local("instance", &crate::ty::U32);
@@ -608,9 +626,8 @@ impl Compiler<'_> {
             greeting: true,
         });
         let body = crate::apps::handlers::run(l, body, None, span)?;
-        self.makes_no_calls("probe", &body, span)?;
-        self.protocols[id.index()].probe = Some(body);
-        Ok(())
+        self.makes_no_calls(event, &body, span)?;
+        Ok(body)
     }
 
     /// The `forward` blocks of the main file's protocols that nobody has needed, by themselves.

@@ -7,7 +7,7 @@
 use std::ffi::c_void;
 use std::os::raw::c_int;
 
-pub const WL_ABI: u32 = 18;
+pub const WL_ABI: u32 = 19;
 
 // Results of parse() and tail().
 pub const WL_MORE: c_int = 0;
@@ -27,8 +27,8 @@ pub const WL_M_PRIVATE: u32 = 128;
 pub const WL_M_OMIT: u32 = 256;
 pub const WL_M_ENDS: u32 = 512;
 pub const WL_M_REFUSAL: u32 = 1024;
-pub const WL_M_CHUNKS: u32 = 8192;
-pub const WL_M_EXPECTS: u32 = 16384;
+pub const WL_M_CHUNKS: u32 = 32768;
+pub const WL_M_EXPECTS: u32 = 65536;
 /// `wl_host.tell`, from a handler of pieces.
 pub const WL_TO_PIECE: u32 = u32::MAX - 1;
 pub const WL_TO_NONE: u32 = u32::MAX;
@@ -36,6 +36,8 @@ pub const WL_TO_NONE: u32 = u32::MAX;
 pub const WL_BODY: u32 = u32::MAX;
 pub const WL_M_ALONE: u32 = 2048;
 pub const WL_M_STRAY: u32 = 4096;
+pub const WL_M_IDLE: u32 = 8192;
+pub const WL_M_RESET: u32 = 16384;
 
 /// Bit 63 of `ctx`: the message is a response.
 pub const WL_P_RING: u64 = 1 << 32;
@@ -68,6 +70,8 @@ pub const WL_F_NO_REPLY: u32 = 16;
 pub const WL_F_INTERNAL: u32 = 18;
 pub const WL_F_EARLY: u32 = 19;
 pub const WL_F_UNSPOKEN: u32 = 20;
+pub const WL_F_SHUTDOWN: u32 = 21;
+pub const WL_F_ENDED: u32 = 22;
 pub const WL_F_USER: u32 = 32;
 
 /// Flag of `wl_fault::side`: the faulty message has been read to its end, the next one follows.
@@ -117,7 +121,7 @@ pub struct wl_bytes {
 
 /// The name of a fault kind of the runtime.
 pub fn fault_name(kind: u32) -> &'static str {
-    const NAMES: [&str; 21] = [
+    const NAMES: [&str; 23] = [
         "none",
         "malformed",
         "too_long",
@@ -139,6 +143,8 @@ pub fn fault_name(kind: u32) -> &'static str {
         "internal",
         "early",
         "unspoken",
+        "shutdown",
+        "ended",
     ];
     NAMES.get(kind as usize).copied().unwrap_or("unknown")
 }
@@ -359,6 +365,33 @@ pub struct wl_host {
     pub changed: Option<unsafe extern "C" fn(*mut wl_core, u32, u64)>,
     pub r#become: Option<unsafe extern "C" fn(*mut wl_task, u32, u32, u32) -> u32>,
     pub hold: Option<unsafe extern "C" fn(*mut wl_task, u32, u32)>,
+    pub pool: Option<unsafe extern "C" fn(*mut wl_task, u32, wl_bytes)>,
+    pub take: Option<unsafe extern "C" fn(*mut wl_task, u32, u32) -> u32>,
+    pub pooled: Option<unsafe extern "C" fn(*mut wl_core, u32, u32, wl_bytes) -> u32>,
+    pub upstream_id: Option<unsafe extern "C" fn(*mut wl_task, u32) -> u64>,
+}
+
+impl wl_host {
+    /// Of hosts without pools of sessions: nothing else is there.
+    pub fn without_sessions() -> wl_host {
+        unsafe extern "C" fn pool(_: *mut wl_task, _: u32, _: wl_bytes) {}
+        unsafe extern "C" fn take(_: *mut wl_task, _: u32, _: u32) -> u32 {
+            WL_F_LOST
+        }
+        unsafe extern "C" fn pooled(_: *mut wl_core, _: u32, _: u32, _: wl_bytes) -> u32 {
+            0
+        }
+        unsafe extern "C" fn upstream_id(_: *mut wl_task, _: u32) -> u64 {
+            0
+        }
+        wl_host {
+            pool: Some(pool),
+            take: Some(take),
+            pooled: Some(pooled),
+            upstream_id: Some(upstream_id),
+            ..wl_host::default()
+        }
+    }
 }
 
 #[repr(C)]

@@ -120,11 +120,11 @@ pub enum ClauseKind {
     /// `refuse fault when e`: an expression over `request`. Such a request is not sent on a
     /// connection that others use too: the fault ends the handler.
     Refuse { kind: Ident, when: Expr },
-    /// `chunks request as chunks when e`: pieces of its body that a handler changes go on in chunks.
-    /// Its next reader takes this case.
+    /// `chunks request as chunks when e`: pieces of its body that a handler changes go on in
+    /// chunks. Its next reader takes this case.
     Chunks { response: bool, case: Ident, when: Expr },
-    /// `expects "HTTP/1.1 100 Continue\r\n\r\n" when e`: a client that waits for this before it sends
-    /// the rest of its request.
+    /// `expects "HTTP/1.1 100 Continue\r\n\r\n" when e`: a client that waits for this before it
+    /// sends the rest of its request.
     Expects { text: Vec<u8>, when: Expr },
     /// `matches(id = request.id) when response.id == id`: values of a request are kept for its
     /// answer. An answer for which the condition does not hold belongs to no request.
@@ -147,6 +147,8 @@ pub enum ClauseKind {
     OnRequest { name: Ident, guard: Option<Expr>, body: Block },
     /// `on probe { reply … }`: a request that shows whether a server answers.
     OnProbe { body: Block },
+    /// `on reset { reply … }`: a message after which a session is as new.
+    OnReset { body: Block },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -166,6 +168,8 @@ pub enum FlagKind {
     Interim,
     Tunnel,
     Refusal,
+    Idle,
+    Reset,
     NoReply,
     Alone,
     Repeat,

@@ -103,6 +103,7 @@ impl<'m> BodyGen<'_, 'm> {
 }
 
 /// Bytes without what only changes their maximum.
+#[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
 fn uncast<'e>(m: &Module, e: &'e Expr) -> &'e Expr {
     match &*e.kind {
         ExprKind::Cast(inner) if matches!(m.ty(inner.ty), Ty::Bytes(_)) => uncast(m, inner),

@@ -50,6 +50,14 @@ pub enum HandlerAct {
     Shut {
         upstream: u32,
     },
+    Pool {
+        upstream: u32,
+        key: Vec<u8>,
+    },
+    Take {
+        upstream: u32,
+        index: u32,
+    },
     Become {
         member: u32,
         proto: u32,
@@ -524,6 +532,24 @@ unsafe extern "C" fn shut(t: *mut wl_task, upstream: u32) {
     unsafe { notes((*t).core).acts.push(HandlerAct::Shut { upstream }) }
 }
 
+unsafe extern "C" fn pool(t: *mut wl_task, upstream: u32, key: wl_bytes) {
+    // SAFETY: as for call.
+    unsafe { notes((*t).core).acts.push(HandlerAct::Pool { upstream, key: key.as_slice().to_vec() }) }
+}
+
+unsafe extern "C" fn take(t: *mut wl_task, upstream: u32, index: u32) -> u32 {
+    // SAFETY: as for call.
+    unsafe {
+        let n = notes((*t).core);
+        n.acts.push(HandlerAct::Take { upstream, index });
+        if index % 3 == 1 {
+            WL_F_OVERLOAD
+        } else {
+            WL_F_NONE
+        }
+    }
+}
+
 unsafe extern "C" fn become_protocol(t: *mut wl_task, member: u32, proto: u32, rest: u32) -> u32 {
     // SAFETY: as for call.
     unsafe {
@@ -536,6 +562,17 @@ unsafe extern "C" fn become_protocol(t: *mut wl_task, member: u32, proto: u32, r
             WL_F_NONE
         }
     }
+}
+
+/// Depends on all that the program says.
+unsafe extern "C" fn pooled(_: *mut wl_core, port: u32, index: u32, key: wl_bytes) -> u32 {
+    // SAFETY: as for call.
+    let key = unsafe { key.as_slice() };
+    key.iter().fold(port.wrapping_mul(7).wrapping_add(index), |sum, b| sum.wrapping_add(u32::from(*b))) % 3
+}
+
+unsafe extern "C" fn upstream_id(_: *mut wl_task, upstream: u32) -> u64 {
+    0x1_0000_0001 * u64::from(upstream + 1)
 }
 
 unsafe extern "C" fn hold(t: *mut wl_task, member: u32, on: u32) {

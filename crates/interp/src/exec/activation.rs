@@ -272,6 +272,22 @@ impl Activation<'_> {
         self.connection().map_or(0, |c| c.handle)
     }
 
+    /// The sessions of a pool.
+    pub fn pooled(&self, port: PortId, index: u32, key: &[u8]) -> u32 {
+        let key = wl_bytes { p: key.as_ptr(), n: key.len() as u32, ..wl_bytes::default() };
+        // SAFETY: the core's host is valid while the handler runs; the key's bytes are in place.
+        unsafe { (*self.core).host.as_ref().and_then(|h| h.pooled).map_or(0, |f| f(self.core, port.0, index, key)) }
+    }
+
+    /// The number of an upstream's connection; 0 where there is none.
+    pub fn upstream_conn(&self, upstream: UpstreamId) -> u64 {
+        if self.task.is_null() || self.connection().is_none() {
+            return 0;
+        }
+        // SAFETY: as for `pooled`; the task is the one that runs.
+        unsafe { (*self.core).host.as_ref().and_then(|h| h.upstream_id).map_or(0, |f| f(self.task, upstream.0)) }
+    }
+
     pub fn now(&self) -> u64 {
         self.core().now
     }

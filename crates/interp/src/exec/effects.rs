@@ -202,6 +202,21 @@ pub fn effect(env: &Env, s: &StmtKind, locals: &mut [Value]) -> Res<()> {
             let kind = unsafe { (*a.core().host).open }.map_or(0, |f| unsafe { f(a.task, upstream.0, index) });
             lost(kind, *place)?
         }
+        StmtKind::TakeUpstream { upstream, index, place } => {
+            let index = here.int(index)? as u32;
+            // SAFETY: as for reply.
+            let kind = unsafe { (*a.core().host).take }.map_or(0, |f| unsafe { f(a.task, upstream.0, index) });
+            lost(kind, *place)?
+        }
+        StmtKind::PoolUpstream { upstream, key } => {
+            let key = here.bytes(key)?;
+            // SAFETY: as for reply; the key's bytes are valid during the call.
+            if let Some(f) = unsafe { (*a.core().host).pool } {
+                unsafe {
+                    f(a.task, upstream.0, wl_bytes { p: key.as_ptr(), n: key.len() as u32, ..wl_bytes::default() })
+                }
+            }
+        }
         StmtKind::Dismiss(to) => {
             let to = handles(&here, to)?;
             // SAFETY: as for reply.

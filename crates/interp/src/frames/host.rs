@@ -388,6 +388,20 @@ unsafe extern "C" fn open(_: *mut wl_task, _: u32, _: u32) -> u32 {
 
 unsafe extern "C" fn shut(_: *mut wl_task, _: u32) {}
 
+unsafe extern "C" fn pool(_: *mut wl_task, _: u32, _: wl_bytes) {}
+
+unsafe extern "C" fn take(_: *mut wl_task, _: u32, _: u32) -> u32 {
+    WL_F_LOST
+}
+
+unsafe extern "C" fn pooled(_: *mut wl_core, _: u32, _: u32, _: wl_bytes) -> u32 {
+    0
+}
+
+unsafe extern "C" fn upstream_id(_: *mut wl_task, _: u32) -> u64 {
+    0
+}
+
 unsafe extern "C" fn become_protocol(_: *mut wl_task, _: u32, _: u32, _: u32) -> u32 {
     WL_F_LOST
 }

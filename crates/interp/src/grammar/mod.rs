@@ -30,8 +30,8 @@ use wireloom_runtime::abi::*;
 /// The flags of [`Protocol::request_clauses`] and [`Protocol::response_clauses`].
 const REQUEST_FLAGS: [u32; 7] =
     [WL_M_CLOSE, WL_M_NO_REPLY, WL_M_ALONE, WL_M_REPEAT, WL_M_PRIVATE, WL_M_CHUNKS, WL_M_EXPECTS];
-const RESPONSE_FLAGS: [u32; 7] =
-    [WL_M_CLOSE, WL_M_INTERIM, WL_M_TUNNEL, WL_M_REFUSAL, WL_M_STRAY, WL_M_PRIVATE, WL_M_CHUNKS];
+const RESPONSE_FLAGS: [u32; 9] =
+    [WL_M_CLOSE, WL_M_INTERIM, WL_M_TUNNEL, WL_M_REFUSAL, WL_M_STRAY, WL_M_PRIVATE, WL_M_CHUNKS, WL_M_IDLE, WL_M_RESET];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
@@ -182,11 +182,12 @@ impl Grammar {
         let env = Env::grammar(&self.module, Seen { node, buf });
         let mut flags = 0;
         for p in self.module.protocols.iter().filter(own) {
-            let (clauses, names) = match response {
-                true => (p.response_clauses(), RESPONSE_FLAGS),
-                false => (p.request_clauses(), REQUEST_FLAGS),
+            let (of_request, of_response) = (p.request_clauses(), p.response_clauses());
+            let (clauses, names): (&[Option<&Expr>], &[u32]) = match response {
+                true => (&of_response, &RESPONSE_FLAGS),
+                false => (&of_request, &REQUEST_FLAGS),
             };
-            for (when, flag) in clauses.into_iter().zip(names) {
+            for (&when, &flag) in clauses.iter().zip(names) {
                 if let Some(when) = when {
                     flags |= if env.truth(when).map_err(|s| format!("{s:?}"))? { flag } else { 0 };
                 }

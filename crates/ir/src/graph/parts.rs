@@ -92,6 +92,7 @@ impl Maker<'_> {
             On::Opened(_)
             | On::Greeting(_)
             | On::Probe(_)
+            | On::Reset(_)
             | On::Closed(_)
             | On::UpstreamOpened(_)
             | On::UpstreamClosed(_)
@@ -240,6 +241,7 @@ impl Maker<'_> {
             | On::Opened(_)
             | On::Greeting(_)
             | On::Probe(_)
+            | On::Reset(_)
             | On::Closed(_)
             | On::Upstream { .. }
             | On::UpstreamOpened(_)
@@ -266,7 +268,7 @@ impl Maker<'_> {
                 let from = self.source(port);
                 self.edge(from, this, EdgeKind::Message)
             }
-            On::Greeting(port) | On::Probe(port) => {
+            On::Greeting(port) | On::Probe(port) | On::Reset(port) => {
                 let to = self.source(port);
                 self.edge(this, to, EdgeKind::Exchange)
             }

@@ -97,6 +97,8 @@ fn row(s: &StmtKind) -> Row {
         | Dismiss(_)
         | OpenUpstream { .. }
         | CloseUpstream(_)
+        | TakeUpstream { .. }
+        | PoolUpstream { .. }
         | Become { .. }
         | Hold(_)
         | Release(_)
@@ -158,10 +160,15 @@ pub fn cpu_only(e: &ExprKind) -> Option<&'static str> {
         Random(_) => "`random`",
         Count(_) | Find { .. } | CountOf { .. } | AnyToken { .. } | MakeList(_) | ListLen(_) | ListGet(..) => "a list",
         Session(_) | UnitParam(..) | Acc | HasMsg(_) | Held(_) | PartStatus(_) | Parts | ConnPeer | ConnLocal
-        | ConnId | ConnHandle | ConnFlow => "a message",
-        PortUp(..) | PortLoad(..) | Ketama(..) | Modula(..) | Maglev(..) | GroupCount(_) | GroupBytes(_) => {
-            "an instance of a port"
-        }
+        | ConnId | UpstreamConn(_) | ConnHandle | ConnFlow => "a message",
+        PortUp(..)
+        | PortLoad(..)
+        | Pooled { .. }
+        | Ketama(..)
+        | Modula(..)
+        | Maglev(..)
+        | GroupCount(_)
+        | GroupBytes(_) => "an instance of a port",
         Draining => "`draining`",
     })
 }

@@ -28,6 +28,8 @@ pub fn run(m: &mut Module) {
             &mut p.interim,
             &mut p.tunnel,
             &mut p.refusal,
+            &mut p.idle,
+            &mut p.reset,
             &mut p.stray,
             &mut p.private_response,
             &mut p.chunks_request,

@@ -96,6 +96,8 @@ impl KnownConditions<'_> {
             | StmtKind::Dismiss(_)
             | StmtKind::OpenUpstream { .. }
             | StmtKind::CloseUpstream(_)
+            | StmtKind::TakeUpstream { .. }
+            | StmtKind::PoolUpstream { .. }
             | StmtKind::Become { .. }
             | StmtKind::Hold(_)
             | StmtKind::Release(_)
@@ -372,6 +374,8 @@ fn lasts_itself(e: &ExprKind) -> bool {
         | ExprKind::Call(..)
         | ExprKind::PortUp(..)
         | ExprKind::PortLoad(..)
+        | ExprKind::Pooled { .. }
+        | ExprKind::UpstreamConn(_)
         | ExprKind::Ketama(..)
         | ExprKind::Modula(..)
         | ExprKind::Maglev(..)
@@ -447,6 +451,8 @@ fn changed(s: &StmtKind, f: &mut dyn FnMut(LocalId)) {
         | StmtKind::Close
         | StmtKind::OpenUpstream { .. }
         | StmtKind::CloseUpstream(_)
+        | StmtKind::TakeUpstream { .. }
+        | StmtKind::PoolUpstream { .. }
         | StmtKind::Become { .. }
         | StmtKind::Hold(_)
         | StmtKind::Release(_)

@@ -207,9 +207,38 @@ fn stays(e: &Expr) -> bool {
         Read(p) | Count(p) | Raw(p) | Case(p, _) => p.root == Root::Local(LocalId(0)),
         Find { list, .. } | CountOf { list, .. } | AnyToken { list, .. } => list.root == Root::Local(LocalId(0)),
         Builtin(b, _) => !b.takes_scratch(),
-        UnitParam(..) | Local(_) | Counter(_) | Acc | HasMsg(_) | Held(_) | PartStatus(_) | Parts | Make(_)
-        | MakeList(_) | ListLen(_) | ListGet(..) | Call(..) | PortLen(_) | PortUp(..) | PortLoad(..) | Ketama(..)
-        | Modula(..) | Maglev(..) | GroupCount(_) | GroupBytes(_) | FrameLen(_) | FrameInstance(_) | FrameTime(_)
-        | FrameMark(_) | PacketState(..) | Payload(..) | ChecksumOk(..) | Now | Draining | Random(_) => false,
+        UnitParam(..)
+        | Local(_)
+        | Counter(_)
+        | Acc
+        | HasMsg(_)
+        | Held(_)
+        | PartStatus(_)
+        | Parts
+        | Make(_)
+        | MakeList(_)
+        | ListLen(_)
+        | ListGet(..)
+        | Call(..)
+        | PortLen(_)
+        | PortUp(..)
+        | PortLoad(..)
+        | Pooled { .. }
+        | UpstreamConn(_)
+        | Ketama(..)
+        | Modula(..)
+        | Maglev(..)
+        | GroupCount(_)
+        | GroupBytes(_)
+        | FrameLen(_)
+        | FrameInstance(_)
+        | FrameTime(_)
+        | FrameMark(_)
+        | PacketState(..)
+        | Payload(..)
+        | ChecksumOk(..)
+        | Now
+        | Draining
+        | Random(_) => false,
     }
 }

@@ -44,6 +44,7 @@ pub fn run(m: &mut Module) {
             | On::Opened(_)
             | On::Greeting(_)
             | On::Probe(_)
+            | On::Reset(_)
             | On::Closed(_)
             | On::Upstream { .. }
             | On::UpstreamOpened(_)

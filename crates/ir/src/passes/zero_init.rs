@@ -57,11 +57,10 @@ fn bodies(m: &Module) -> Vec<(Body, usize)> {
             | On::Opened(_)
             | On::Greeting(_)
             | On::Probe(_)
-            | On::Closed(_)
+            | On::Reset(_)
             | On::Upstream { .. }
-            | On::UpstreamOpened(_)
-            | On::UpstreamClosed(_) => 1,
-            On::Fault => 2,
+            | On::UpstreamOpened(_) => 1,
+            On::Fault | On::Closed(_) | On::UpstreamClosed(_) => 2,
             On::Signal(n) => m.signals.get(n as usize).map_or(0, |s| s.args.len()),
             On::Frame { .. } | On::Start | On::End | On::Every(_) | On::Test(_) | On::Check { .. } => 0,
         };

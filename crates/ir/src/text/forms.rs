@@ -286,6 +286,8 @@ forms! {
         [" " table " [" key "] mask " mask " priority " priority [" -> " dst]];
     "open" OpenUpstream { upstream, index, place } = [" " upstream " [" index "] at " place];
     "shut" CloseUpstream(upstream) = [" " upstream];
+    "take" TakeUpstream { upstream, index, place } = [" " upstream " [" index "] at " place];
+    "pool" PoolUpstream { upstream, key } = [" " upstream " for " key];
     "become" Become { member, protocol, rest, place } = [" " member " as " protocol [" rest" rest] " at " place];
     "hold" Hold(member) = [" " member];
     "release" Release(member) = [" " member];
@@ -368,6 +370,7 @@ forms! {
     "port_len" PortLen(port) = ["(" port ")"];
     "port_up" PortUp(port, n) = ["(" port ", " n ")"];
     "port_load" PortLoad(port, n) = ["(" port ", " n ")"];
+    "pooled" Pooled { port, index, key } = ["(" port ", " index ", " key ")"];
     "ketama" Ketama(port, key) = ["(" port ", " key ")"];
     "modula" Modula(port, hash) = ["(" port ", " hash ")"];
     "maglev" Maglev(port, hash) = ["(" port ", " hash ")"];
@@ -383,6 +386,7 @@ forms! {
     "conn_peer" ConnPeer = [];
     "conn_local" ConnLocal = [];
     "conn_id" ConnId = [];
+    "upstream_conn" UpstreamConn(upstream) = ["(" upstream ")"];
     "conn_handle" ConnHandle = [];
     "conn_flow" ConnFlow = [];
     "now" Now = [];

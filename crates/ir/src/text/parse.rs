@@ -309,6 +309,7 @@ impl Parser {
             "opened" => On::Opened(PortId(self.index()?)),
             "greeting" => On::Greeting(PortId(self.index()?)),
             "probe" => On::Probe(PortId(self.index()?)),
+            "reset" => On::Reset(PortId(self.index()?)),
             "closed" => On::Closed(PortId(self.index()?)),
             "upstream" => On::Upstream { upstream: UpstreamId(self.index()?), protocol: self.in_protocol()? },
             "upstream_opened" => On::UpstreamOpened(UpstreamId(self.index()?)),

@@ -149,6 +149,8 @@ impl Parser {
                 "interim" => p.interim = Some(s.expr()?),
                 "tunnel" => p.tunnel = Some(s.expr()?),
                 "refusal" => p.refusal = Some(s.expr()?),
+                "idle" => p.idle = Some(s.expr()?),
+                "reset" => p.reset = Some(s.expr()?),
                 "stray" => p.stray = Some(s.expr()?),
                 "chunks_request" => p.chunks_request = Some(s.expr()?),
                 "chunks_response" => p.chunks_response = Some(s.expr()?),

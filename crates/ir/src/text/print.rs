@@ -433,6 +433,7 @@ impl Printer<'_> {
             On::Opened(p) => format!("opened {}", self.port_ref(*p)),
             On::Greeting(p) => format!("greeting {}", self.port_ref(*p)),
             On::Probe(p) => format!("probe {}", self.port_ref(*p)),
+            On::Reset(p) => format!("reset {}", self.port_ref(*p)),
             On::Closed(p) => format!("closed {}", self.port_ref(*p)),
             On::Upstream { upstream, protocol } => {
                 format!("upstream {}{}", self.upstream_ref(*upstream), self.in_protocol(*protocol))
@@ -562,6 +563,8 @@ impl Printer<'_> {
             ("tunnel", &p.tunnel, p.response),
             ("refusal", &p.refusal, p.response),
             ("stray", &p.stray, p.response),
+            ("idle", &p.idle, p.response),
+            ("reset", &p.reset, p.response),
             ("chunks_request", &p.chunks_request, Some(p.request)),
             ("chunks_response", &p.chunks_response, p.response),
         ];

@@ -580,6 +580,17 @@ impl<'a> Flow<'a, '_, '_> {
                 self.c.need(known, path, "there is no conversation here");
                 self.c.fault(path, FaultKind::REFUSED, *place);
             }
+            StmtKind::TakeUpstream { upstream, index, place } => {
+                self.c.need(self.c.is_uint(index.ty), path, "an instance is not an unsigned integer");
+                let known = self.code.conn && upstream.index() < self.c.m.upstreams.len();
+                self.c.need(known, path, "there is no conversation here");
+                self.c.fault(path, FaultKind::REFUSED, *place);
+            }
+            StmtKind::PoolUpstream { upstream, key } => {
+                self.c.need(self.c.is_bytes(key.ty), path, "the key of a pool is not bytes");
+                let known = self.code.conn && upstream.index() < self.c.m.upstreams.len();
+                self.c.need(known, path, "there is no conversation here");
+            }
             StmtKind::CloseUpstream(upstream) => {
                 let known = self.code.conn && upstream.index() < self.c.m.upstreams.len();
                 self.c.need(known, path, "there is no conversation here");
@@ -656,6 +667,8 @@ impl<'a> Flow<'a, '_, '_> {
                             | StmtKind::Close
                             | StmtKind::OpenUpstream { .. }
                             | StmtKind::CloseUpstream(_)
+                            | StmtKind::TakeUpstream { .. }
+                            | StmtKind::PoolUpstream { .. }
                             | StmtKind::Become { .. }
                             | StmtKind::Hold(_)
                             | StmtKind::Release(_)
@@ -675,6 +688,8 @@ impl<'a> Flow<'a, '_, '_> {
                         | StmtKind::Deliver { .. }
                         | StmtKind::Dismiss(_)
                         | StmtKind::OpenUpstream { .. }
+                        | StmtKind::TakeUpstream { .. }
+                        | StmtKind::PoolUpstream { .. }
                         | StmtKind::Become { .. }
                         | StmtKind::Hold(_)
                         | StmtKind::Release(_)

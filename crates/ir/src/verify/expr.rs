@@ -316,6 +316,12 @@ impl Checker<'_> {
                 ok(self.is_uint(n.ty), "an instance is not an unsigned integer")?;
                 self.bits(ty, 32)
             }
+            K::Pooled { port, index, key } => {
+                self.port(*port)?;
+                ok(self.is_uint(index.ty), "an instance is not an unsigned integer")?;
+                ok(self.is_bytes(key.ty), "the key of a pool is not bytes")?;
+                self.bits(ty, 32)
+            }
             K::Ketama(p, k) => {
                 ok(self.port(*p)?.ketama, "the port is not marked for ketama")?;
                 ok(self.is_bytes(k.ty) || self.is_uint_of(k.ty, 32), "a ketama key is neither bytes nor a hash")?;
@@ -345,6 +351,11 @@ impl Checker<'_> {
             }
             K::ConnId | K::ConnHandle | K::ConnFlow => {
                 has_conn(at)?;
+                self.bits(ty, 64)
+            }
+            K::UpstreamConn(upstream) => {
+                has_conn(at)?;
+                ok(upstream.index() < self.m.upstreams.len(), "its upstream does not exist")?;
                 self.bits(ty, 64)
             }
             K::Now => self.bits(ty, 64),

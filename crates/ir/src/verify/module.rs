@@ -304,9 +304,13 @@ impl Checker<'_> {
                     }
                     vec![Ty::Msg(unit)]
                 }
-                On::Opened(p) | On::Greeting(p) | On::Probe(p) | On::Closed(p) => {
+                On::Opened(p) | On::Greeting(p) | On::Probe(p) | On::Reset(p) => {
                     self.need(p.index() < m.ports.len(), &path, "its port does not exist");
                     vec![Ty::UInt(32)]
+                }
+                On::Closed(p) => {
+                    self.need(p.index() < m.ports.len(), &path, "its port does not exist");
+                    vec![Ty::UInt(32), Ty::UInt(16)]
                 }
                 On::Piece { .. } | On::Upstream { .. } => {
                     let Some((_, unit)) = m.message_of(h.on) else {
@@ -315,9 +319,13 @@ impl Checker<'_> {
                     };
                     vec![Ty::Msg(unit)]
                 }
-                On::UpstreamOpened(c) | On::UpstreamClosed(c) => {
+                On::UpstreamOpened(c) => {
                     self.need(c.index() < m.upstreams.len(), &path, "its upstream does not exist");
                     vec![Ty::UInt(32)]
+                }
+                On::UpstreamClosed(c) => {
+                    self.need(c.index() < m.upstreams.len(), &path, "its upstream does not exist");
+                    vec![Ty::UInt(32), Ty::UInt(16)]
                 }
                 On::Fault => vec![Ty::UInt(16), Ty::UInt(32)],
                 On::Test(n) => {
@@ -353,7 +361,7 @@ impl Checker<'_> {
                     (m.protocols[protocol.index()].response.filter(|_| listens), true)
                 }
                 On::Upstream { .. } | On::UpstreamOpened(_) | On::UpstreamClosed(_) => (None, true),
-                On::Greeting(p) | On::Probe(p) => (
+                On::Greeting(p) | On::Probe(p) | On::Reset(p) => (
                     m.ports
                         .get(p.index())
                         .and_then(|p| m.protocols.get(p.protocols.first()?.index()))
@@ -369,7 +377,8 @@ impl Checker<'_> {
                 | On::Test(_)
                 | On::Check { .. } => (None, false),
             };
-            let message = matches!(h.on, On::Message { .. } | On::Piece { .. } | On::Greeting(_) | On::Probe(_));
+            let message =
+                matches!(h.on, On::Message { .. } | On::Piece { .. } | On::Greeting(_) | On::Probe(_) | On::Reset(_));
             let code = Code {
                 kind: if message { BodyKind::Message } else { BodyKind::Event },
                 ret: m.signal_of(h.on).map(|s| s.ret),

@@ -189,13 +189,21 @@ impl Compiler<'_> {
                 return Err(self.report(crate::names::with_hint(d, hint)));
             }
         };
-        if let Some(n) = param {
+        let closed = on == ir::On::UpstreamClosed(upstream);
+        if let Some(n) = param.as_ref().filter(|_| !closed) {
             return Err(self.error("E0308", n.span, "this event has no value"));
         }
         self.first_of(on, name)?;
         let mut l = plain(self, module, format!("app {app}: on {}.{}", name.name, event.name));
         let instance = l.new_local("instance", &U32);
         l.handler = l.cx.conversation(instance);
+        if closed {
+            let why = l.new_local("why", &Ty::Fault);
+            if let Some(n) = param {
+                let value = Val::pure(Ty::Fault, l.local_expr(why));
+                l.bind_all(&[(n.clone(), value)]);
+            }
+        }
         let body = run(l, &h.body, h.guard.as_ref(), span)?;
         self.add_handler(&format!("{}.{}", name.name, event.name), on, span, body);
         Ok(())

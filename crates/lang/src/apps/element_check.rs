@@ -175,6 +175,7 @@ impl Compiler<'_> {
             asked: (0, vec![]),
             sessions: vec![],
             probe: None,
+            reset: None,
         });
         ir::ProtocolId(self.protocols.len() as u32 - 1)
     }

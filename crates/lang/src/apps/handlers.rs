@@ -213,15 +213,21 @@ impl Compiler<'_> {
         l.place = place;
         l.in_app = true;
         let instance = l.new_local("instance", &U32);
+        let talks = l.cx.conversation_port().is_some_and(|(clients, _)| clients == p);
+        let why = if let ir::On::Closed(_) = on { Some(l.new_local("why", &Ty::Fault)) } else { None };
         if let Some(n) = param {
-            l.bind_all(&[(n.clone(), Val::pure(U32, build::local(instance, T_U32)))]);
+            let value = match why.filter(|_| talks) {
+                Some(why) => Val::pure(Ty::Fault, l.local_expr(why)),
+                None => Val::pure(U32, build::local(instance, T_U32)),
+            };
+            l.bind_all(&[(n.clone(), value)]);
         }
         if let (ir::On::Greeting(_) | ir::On::Probe(_), Some(protocol)) = (on, protocol) {
             l.handler =
                 Some(HandlerCtx { port: p, protocol, req: instance, one_way: false, no_reply: true, greeting: true });
         }
         if let ir::On::Opened(_) | ir::On::Closed(_) = on {
-            if l.cx.conversation_port().is_some_and(|(clients, _)| clients == p) {
+            if talks {
                 l.handler = l.cx.conversation(instance);
             }
         }
@@ -243,6 +249,7 @@ impl Compiler<'_> {
             | ir::On::Frame { .. }
             | ir::On::Opened(_)
             | ir::On::Closed(_)
+            | ir::On::Reset(_)
             | ir::On::Upstream { .. }
             | ir::On::UpstreamOpened(_)
             | ir::On::UpstreamClosed(_)

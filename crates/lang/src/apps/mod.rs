@@ -98,6 +98,7 @@ impl Compiler<'_> {
         self.instance_handlers(module, &app.members);
         self.behind_handlers(&app.name.name);
         self.protocols_probes();
+        self.protocols_resets();
         self.unhandled_queues();
         self.signals(module, app);
         self.behind_handlers(&app.name.name);

@@ -100,6 +100,7 @@ impl Lower<'_, '_> {
             Own::Raw => self.raw(a[0]),
             Own::Text => self.text(a[0]),
             Own::Ketama | Own::Modula | Own::Maglev | Own::Up | Own::Load => self.port_fn(own, a[0], a[1], span),
+            Own::Pooled => self.pooled(a[0], a[1], a[2]),
             Own::AnyToken => self.any_token(a[0], a[1], a[2]),
             Own::Json => {
                 let d = Diagnostic::error("E0303", span, "the path does not say what value it leads to");

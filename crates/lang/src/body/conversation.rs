@@ -5,6 +5,7 @@ use super::destination::Sink;
 use super::Lower;
 use crate::apps::scope::AppName;
 use crate::compiler::{Reported, R};
+use crate::ir_builder as build;
 use crate::ty::Ty;
 use crate::val::Val;
 use ir::{Peer, StmtKind};
@@ -41,7 +42,7 @@ impl Lower<'_, '_> {
 
     /// Whether this is a handler of a conversation.
     pub fn converses(&self) -> bool {
-        self.handler.is_some_and(|h| self.cx.is_session(h.protocol)) && self.kind == super::Kind::Handler
+        self.handler.is_some_and(|h| !h.greeting && self.cx.is_session(h.protocol)) && self.kind == super::Kind::Handler
     }
 
     /// Only handlers of a conversation have its members at hand.
@@ -87,17 +88,23 @@ impl Lower<'_, '_> {
     }
 
     /// The parameters of a message's unit, by what the conversation remembers now.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "all but bools are numbers")]
     pub fn session_args(&mut self, proto: ir::ProtocolId, down: bool) -> Vec<ir::Expr> {
         let p = &self.cx.m.protocols[proto.index()];
-        if down {
-            p.response_args.clone()
-        } else {
-            p.request_args.clone()
+        let args = if down { p.response_args.clone() } else { p.request_args.clone() };
+        if !self.handler.is_some_and(|h| h.greeting) {
+            return args;
         }
+        // Without a client, as where a session is reset: they are as at the beginning.
+        let zero = |e: &ir::Expr| match self.cx.m.ty(e.ty) {
+            ir::Ty::Bool => build::boolean(false),
+            _ => build::int(e.ty, 0),
+        };
+        args.iter().map(zero).collect()
     }
 
-    /// `up = open db[i]`
-    pub fn open_upstream(&mut self, place: &Expr, target: &Expr, span: Span) -> R<()> {
+    /// `up = open db[i]`, `up = take db[i]`
+    pub fn open_upstream(&mut self, place: &Expr, target: &Expr, pooled: bool, span: Span) -> R<()> {
         let Some(upstream) = self.upstream_named(place) else {
             let d = Diagnostic::error("E0697", place.span, "an open connection is kept in a session")
                 .hint("declare it: `session up: connection of db`");
@@ -114,7 +121,12 @@ impl Lower<'_, '_> {
         }
         let place = self.place_id(span);
         self.talk.opened.push(upstream);
-        self.push(span, StmtKind::OpenUpstream { upstream, index, place });
+        if pooled {
+            self.has_pools(own, span)?;
+            self.push(span, StmtKind::TakeUpstream { upstream, index, place });
+        } else {
+            self.push(span, StmtKind::OpenUpstream { upstream, index, place });
+        }
         Ok(())
     }
 }

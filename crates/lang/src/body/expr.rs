@@ -315,6 +315,9 @@ impl Lower<'_, '_> {
         if let Some(v) = self.instance_member(base, name) {
             return v;
         }
+        if let Some(upstream) = self.upstream_named(base) {
+            return self.upstream_field(upstream, name);
+        }
         if let Some(v) = self.json_value(base, name) {
             return v;
         }

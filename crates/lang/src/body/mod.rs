@@ -357,6 +357,8 @@ impl<'c, 'a> Lower<'c, 'a> {
                 | StmtKind::Dismiss(_)
                 | StmtKind::OpenUpstream { .. }
                 | StmtKind::CloseUpstream(_)
+                | StmtKind::TakeUpstream { .. }
+                | StmtKind::PoolUpstream { .. }
                 | StmtKind::Become { .. }
                 | StmtKind::Hold(_)
                 | StmtKind::Release(_)
@@ -397,7 +399,9 @@ impl<'c, 'a> Lower<'c, 'a> {
                 | Tell { .. }
                 | Deliver { .. }
                 | Dismiss(_)
-                | OpenUpstream { .. } => Some("waits, answers or sends"),
+                | OpenUpstream { .. }
+                | TakeUpstream { .. }
+                | PoolUpstream { .. } => Some("waits, answers or sends"),
                 _ => None,
             };
             if let Some(what) = what {

@@ -1,5 +1,5 @@
-//! Pieces of bytes: `words(b)`, `split(b, ",")`, and lists of them; and `join`, which makes bytes of
-//! a list.
+//! Pieces of bytes: `words(b)`, `split(b, ",")`, and lists of them; and `join`, which makes bytes
+//! of a list.
 
 use super::lists::{Walk, MAX_ROUNDS};
 use super::Lower;

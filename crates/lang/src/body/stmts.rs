@@ -94,7 +94,8 @@ impl Lower<'_, '_> {
             S::Uncached { cache, by, body } => self.uncached(cache, by.as_ref(), body, span),
             S::Answered { entry, by, body, other } => self.answered(entry, by, (body, other.as_ref()), span),
             S::Forget(cache) => self.forget_all(cache, span).map(|()| false),
-            S::Open { place, target } => self.open_upstream(place, target, span).map(|()| false),
+            S::Open { place, target, pooled } => self.open_upstream(place, target, *pooled, span).map(|()| false),
+            S::Pool { place, key } => self.pool_upstream(place, key, span).map(|()| false),
             S::Become { protocol, members, rest } => {
                 self.become_protocol(protocol, (members, *rest), span).map(|()| false)
             }
@@ -505,7 +506,7 @@ impl Lower<'_, '_> {
                     .hint("`reply` belongs into the handler of a listening port"),
             ));
         }
-        if self.kind != Kind::OnFault && self.handler.is_some_and(|h| self.cx.is_session(h.protocol)) {
+        if self.kind != Kind::OnFault && self.converses() {
             let d = Diagnostic::error("E0697", span, "a conversation has no requests to answer")
                 .label("there is nothing to reply to")
                 .hint("send a message to the client: `m -> client`");

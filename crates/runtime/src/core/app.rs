@@ -262,6 +262,7 @@ fn check(program: &Program, desc: &Desc) -> Result<(), Error> {
             | HandlerOn::Opened { port }
             | HandlerOn::Greeting { port }
             | HandlerOn::Probe { port }
+            | HandlerOn::Reset { port }
             | HandlerOn::Closed { port } => port,
             HandlerOn::Upstream { upstream, .. }
             | HandlerOn::UpstreamOpened { upstream }
@@ -301,6 +302,7 @@ pub struct Proto {
     pub ctx: u64,
     /// In a drain its answers say that they are the last.
     pub tells_drain: bool,
+    pub tells_idle: bool,
     /// Whether the units of its messages, `up` and `down`, have parameters.
     pub args: [bool; 2],
     pub ignore: Ignore,
@@ -397,6 +399,10 @@ pub struct Port {
     pub greeting: Vec<u32>,
     /// The handler of its probe; none with `probe = false`.
     pub probe: Vec<u32>,
+    /// The handler of the message that resets sessions.
+    pub reset: Vec<u32>,
+    /// That message, once it has been made.
+    pub reset_message: Option<Box<[u8]>>,
     pub closed: Vec<u32>,
     pub backends: Vec<Backend>,
     /// The values that `wl_port` shows.
@@ -699,6 +705,7 @@ fn proto(app: &App, p: &wireloom_ir::desc::ProtocolDesc) -> Proto {
         ctx: p.default_ctx,
         ignore: Ignore::of(p),
         tells_drain: p.tells_drain,
+        tells_idle: p.tells_idle,
         args: p.args,
     }
 }
@@ -738,6 +745,8 @@ fn port(app: &App, i: usize) -> Port {
         opened: of(&|port| HandlerOn::Opened { port }),
         greeting: of(&|port| HandlerOn::Greeting { port }),
         probe: if set.options.probe { of(&|port| HandlerOn::Probe { port }) } else { Vec::new() },
+        reset: of(&|port| HandlerOn::Reset { port }),
+        reset_message: None,
         closed: of(&|port| HandlerOn::Closed { port }),
         open: 0,
         held: 0,

@@ -44,6 +44,13 @@ impl Core {
 
     /// Enters a connection into the books.
     pub(super) fn open_conn(&mut self, token: Token, side: Side, a: u16, p: u16, instance: u32) -> Id {
+        let id = self.book_conn(token, side, a, p, instance);
+        self.register(token, id);
+        id
+    }
+
+    /// The entry of a connection in the books.
+    pub(super) fn book_conn(&mut self, token: Token, side: Side, a: u16, p: u16, instance: u32) -> Id {
         let id = self.conns.alloc();
         let (now, number) = (self.now, self.next_conn_id[side as usize]);
         self.next_conn_id[side as usize] += 1;
@@ -83,7 +90,6 @@ impl Core {
                 c.c.peer = peer.into();
             }
         }
-        self.register(token, id);
         let s = &self.my_stats().apps[a as usize].ports[p as usize];
         s.opened.add(1);
         s.open.add(1);

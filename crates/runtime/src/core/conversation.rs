@@ -18,6 +18,7 @@ use super::app::NO_HANDLER;
 use super::client::move_queue;
 use super::ejection::Why;
 use super::input::{FoundMessage, Parsed};
+use super::session_pools::{Pooling, NO_GROUP};
 use super::slab::Id;
 use super::types::{flag, Mode, Order, Side, Sink, Start, Target, WaitingMessage, CLIENT};
 use super::{Core, Raw, HIGH, STORED_MAX};
@@ -46,7 +47,7 @@ impl Core {
         }
     }
 
-    fn members(&self, client: Id) -> Members {
+    pub(super) fn members(&self, client: Id) -> Members {
         let own = self.conns.get(client).map_or(&[][..], |c| &c.own);
         std::iter::once(client).chain(own.iter().copied()).filter(|id| self.conns.alive(*id)).collect()
     }
@@ -59,7 +60,9 @@ impl Core {
     pub(super) fn upstream(&self, client: Id, number: u32) -> Option<Id> {
         let open = |id: &&Id| {
             let wanted = |c: &super::types::Conn| {
-                u32::from(c.member) == number + u32::from(UPSTREAM) && !c.has(flag::DOOMED | flag::CLOSING | flag::LEFT)
+                u32::from(c.member) == number + u32::from(UPSTREAM)
+                    && !c.has(flag::DOOMED | flag::CLOSING | flag::LEFT)
+                    && !c.pooling.is_nobodys()
             };
             self.conns.get(**id).is_some_and(wanted)
         };
@@ -76,6 +79,9 @@ impl Core {
 
     /// Handles input at a message boundary of an upstream. None: wait.
     pub(super) fn upstream_input(&mut self, id: Id, unit: Unit, rest: Raw) -> Option<usize> {
+        if self.conns[id].pooling.is_nobodys() && self.conns[id].count == 0 {
+            return self.session_input(id, unit, rest);
+        }
         if self.conns[id].has(flag::LAST) {
             return Some(rest.n);
         }
@@ -140,6 +146,10 @@ impl Core {
         if flags & WL_M_CLOSE != 0 {
             c.set(flag::LAST);
         }
+        if let Some(c) = self.conns.get_mut(client) {
+            c.at_rest = id != client && (c.at_rest || flags & WL_M_IDLE != 0);
+        }
+        let c = &mut self.conns[id];
         if !m.whole {
             (c.mode, c.sink) = (Mode::Tail, Sink::Undecided);
         }
@@ -228,6 +238,9 @@ impl Core {
         let c = &self.conns[id];
         if c.count > 0 || c.mode == Mode::Tail || c.has(flag::DOOMED | flag::CLOSING) {
             return;
+        }
+        if c.pooling == Pooling::Released {
+            return self.begin_reset(id);
         }
         self.change_protocol(id);
         let c = &self.conns[id];
@@ -342,7 +355,7 @@ impl Core {
         }
     }
 
-    fn read_on(&mut self, id: Id) {
+    pub(super) fn read_on(&mut self, id: Id) {
         let c = &mut self.conns[id];
         if c.has(flag::FLOW) {
             c.clear(flag::FLOW);
@@ -412,7 +425,9 @@ impl Core {
     fn first_use(&mut self, id: Id, number: u32) -> Result<Id, u32> {
         let a = self.tasks[id].app as usize;
         let port = self.apps[a].upstreams.get(number as usize).map_or(0, |c| c.port as usize);
+        let in_pool = self.conns.get(self.tasks[id].conn).is_some_and(|c| c.group != NO_GROUP);
         match self.apps[a].ports[port].backends.len() {
+            1 if in_pool => self.host_take(id, number, 0),
             1 => self.open_upstream(id, number, 0),
             _ => Err(WL_F_LOST),
         }
@@ -441,7 +456,7 @@ impl Core {
 
     fn connect_upstream(&mut self, at: Target, client: Id, number: u32) -> Result<Id, u32> {
         let port = &self.apps[at.a].ports[at.p];
-        if port.backends[at.i].open >= port.options.max_connections {
+        if port.backends[at.i].open >= port.options.max_connections && !self.gives_place(at) {
             return Err(WL_F_OVERLOAD);
         }
         let id = self.connect(at)?;
@@ -465,11 +480,18 @@ impl Core {
         self.conns[id].answered = 0;
         self.mark_dirty(id);
         self.run_opened(id);
-        let Some(c) = self.conns.get(id).filter(|c| !c.has(flag::LEFT)) else { return };
-        let (client, n) = (c.client, usize::from(c.member - UPSTREAM));
+        if self.conns.get(id).is_some_and(|c| !c.has(flag::LEFT)) {
+            self.run_upstream_opened(id);
+        }
+    }
+
+    /// `on up.opened`
+    pub(super) fn run_upstream_opened(&mut self, id: Id) {
+        let c = &self.conns[id];
+        let (a, client, n) = (c.app as usize, c.client, usize::from(c.member - UPSTREAM));
         if self.conns.alive(client) {
-            for h in self.apps[at.a].upstreams[n].opened.clone() {
-                self.run_event(at.a, h, client, None);
+            for h in self.apps[a].upstreams[n].opened.clone() {
+                self.run_event(a, h, client, None);
             }
         }
     }
@@ -491,6 +513,9 @@ impl Core {
     /// No further message comes from a member. The end of a client's direction is passed on to its
     /// upstreams; the answers still come. An upstream that ends ends its conversation.
     fn member_over(&mut self, id: Id) {
+        if self.conns[id].pooling.is_nobodys() {
+            return self.close_session(id);
+        }
         if self.conns[id].member != CLIENT {
             return self.upstream_over(id, None);
         }
@@ -506,6 +531,9 @@ impl Core {
 
     /// An upstream's connection has ended, or is given up.
     pub(super) fn upstream_ended(&mut self, id: Id) {
+        if self.conns[id].pooling.is_nobodys() {
+            return self.close_session(id);
+        }
         let c = &self.conns[id];
         let broken = c.has(flag::DOOMED) || !c.has(flag::EOF);
         let cut = !c.input.is_empty() || c.view.is_some() || c.mode == Mode::Tail;
@@ -534,6 +562,9 @@ impl Core {
             WL_F_BAD_REPLY => self.backend_failed(at, Why::Nonsense),
             _ => self.backend_failed(at, Why::Lost),
         }
+        if self.conns.get(id).is_some_and(|c| c.pooling.is_nobodys()) {
+            return self.close_session(id);
+        }
         if self.conns.alive(id) && !self.upstream_moved(id) {
             self.upstream_over(id, Some((kind, NO_PLACE)));
         }
@@ -544,7 +575,9 @@ impl Core {
         let at = self.target_of(id);
         let c = &self.conns[id];
         let (tries, client, member) = (c.answered + 1, c.client, c.member);
-        let possible = c.has(flag::CONNECTING) && !c.has(flag::LEFT) && self.conns.alive(client);
+        // Messages that wait for a session are for one of its pool.
+        let attempt = c.has(flag::CONNECTING) && c.pooling == Pooling::Owned;
+        let possible = attempt && !c.has(flag::LEFT) && self.conns.alive(client);
         if !possible || tries as usize >= self.apps[at.a].ports[at.p].backends.len() {
             return false;
         }
@@ -561,7 +594,7 @@ impl Core {
     }
 
     /// Messages that were for one upstream go out on another, with what still streams there.
-    fn inherit(&mut self, old: Id, new: Id, mut unsent: ChunkQueue) {
+    pub(super) fn inherit(&mut self, old: Id, new: Id, mut unsent: ChunkQueue) {
         for s in self.members(self.client_of(new)) {
             if self.conns[s].sink == Sink::Conn(old) {
                 self.conns[s].sink = Sink::Conn(new);
@@ -589,7 +622,7 @@ impl Core {
 
     /// An upstream is over, by a fault if there is one. So is its conversation, unless the program
     /// has opened another.
-    fn upstream_over(&mut self, id: Id, fault: Option<(u32, u32)>) {
+    pub(super) fn upstream_over(&mut self, id: Id, fault: Option<(u32, u32)>) {
         let at = self.target_of(id);
         let c = &mut self.conns[id];
         let (client, member, left) = (c.client, c.member, c.has(flag::LEFT));
@@ -598,6 +631,7 @@ impl Core {
             return;
         }
         if let Some((kind, place)) = fault {
+            self.ends_by(id, kind);
             self.count_fault(at.a as u16, kind, place, at.p as u32);
         }
         // It is no upstream of its client's any more, but its unsent messages may still be wanted.
@@ -605,8 +639,9 @@ impl Core {
         self.conns[id].set(flag::LEFT);
         let talks = |s: &Core| s.conns.get(client).is_some_and(|c| !c.has(flag::DOOMED | flag::CLOSING));
         if talks(self) {
+            let why = self.why(id);
             for h in self.apps[at.a].upstreams[usize::from(member - UPSTREAM)].closed.clone() {
-                self.run_event(at.a, h, client, None);
+                self.run_event(at.a, h, client, Some(why));
             }
         }
         let new = self.upstream(client, u32::from(member - UPSTREAM)).filter(|_| talks(self));
@@ -626,7 +661,7 @@ impl Core {
 
     /// Takes an upstream out of the books. A message of it that is under way into another member is
     /// cut short, and so is that member.
-    fn remove_upstream(&mut self, id: Id, reset: bool) {
+    pub(super) fn remove_upstream(&mut self, id: Id, reset: bool) {
         self.stop_handler(id);
         if !self.conns.alive(id) {
             return;
@@ -646,6 +681,16 @@ impl Core {
                 self.conns[member].behind = Id::NIL;
                 self.read_on(member);
             }
+        }
+        self.answers_no_more(client);
+    }
+
+    /// A client has an upstream less. If it has ended its direction and has none any more, its
+    /// conversation is over.
+    pub(super) fn answers_no_more(&mut self, client: Id) {
+        let alone = |c: &super::types::Conn| c.member == CLIENT && c.has(flag::EOF) && c.own.is_empty();
+        if self.conns.get(client).is_some_and(|c| alone(c) && !c.has(ENDING)) {
+            self.mark_again(client);
         }
     }
 
@@ -670,10 +715,10 @@ impl Core {
     }
 
     /// An upstream is not needed any more: it is closed when its output is sent.
-    fn dismiss(&mut self, id: Id) {
+    pub(super) fn dismiss(&mut self, id: Id) {
         let fed = self.is_fed(id);
         let Some(c) = self.conns.get_mut(id) else { return };
-        let unused = c.has(flag::CONNECTING) && c.out.is_empty();
+        let unused = c.has(flag::CONNECTING) && c.out.is_empty() || c.pooling == Pooling::Waiting;
         // It ends as a whole.
         c.clear(flag::SHUT_WANTED);
         c.set(flag::LEFT | if fed || unused { flag::DOOMED } else { flag::CLOSING });
@@ -723,6 +768,7 @@ impl Core {
 
     /// Called for each connection that is taken out of the books.
     pub(super) fn leave_conversation(&mut self, id: Id) {
+        self.leave_pool(id);
         if let Some(after) = self.conns[id].after.take() {
             after.into_iter().for_each(|mut b| b.bytes.clear(&mut self.pool));
         }
@@ -733,6 +779,9 @@ impl Core {
     /// A member's bytes cannot be read, or stop inside of a message.
     pub(super) fn member_bad(&mut self, id: Id, kind: u32, place: u32, start: Start) {
         self.end_message(id);
+        if self.conns[id].pooling.is_nobodys() {
+            return self.close_session(id);
+        }
         if self.conns[id].member != CLIENT {
             let told = match kind {
                 WL_F_TRUNCATED | WL_F_LOST => WL_F_LOST,
@@ -798,6 +847,7 @@ impl Core {
             }
         }
         if flags & WL_R_CLOSE != 0 || built.n == 0 && flags & WL_R_NOTHING == 0 {
+            self.ends_by(client, fault.0);
             self.end_conversation(client);
         }
     }

@@ -1,10 +1,13 @@
 //! The end of a batch: one write per connection that has output, and the closing of connections.
 
+use super::session_pools::NO_SOCKET;
 use super::slab::Id;
 use super::types::{flag, Mode, Side, Sink};
 use super::{Core, Raw, DRAIN_LINGER_NS, LINGER_NS, LOW};
+use crate::abi::{wl_fault, WL_F_ENDED, WL_START};
 use crate::buffer::MAX_SLICES;
 use crate::engine::WriteResult;
+use crate::stats::NO_PLACE;
 use std::io::IoSlice;
 
 /// A connection that takes more in one batch gets the rest in the next.
@@ -290,6 +293,7 @@ impl Core {
 
     /// The engine reports a broken connection.
     pub(super) fn broken(&mut self, id: Id) {
+        self.ends_by(id, crate::abi::WL_F_LOST);
         match (self.conns[id].side, self.conns[id].mode) {
             (Side::Backend, Mode::Raw) | (Side::Client, _) => self.close_conn(id, true),
             (Side::Backend, _) if self.conns[id].has(flag::CONNECTING) => self.connect_failed(id, false),
@@ -327,11 +331,21 @@ impl Core {
         }
     }
 
+    /// Why a connection ends, for the handlers of its end.
+    pub(super) fn why(&self, id: Id) -> wl_fault {
+        let kind = match self.conns[id].why {
+            0 => WL_F_ENDED as u16,
+            kind => kind,
+        };
+        wl_fault { kind, side: 0, place: NO_PLACE, port: 0, start_n: 0, ctx: 0, start: [0; WL_START] }
+    }
+
     pub(super) fn run_closed(&mut self, id: Id) {
         let (a, p) = (self.conns[id].app as usize, self.conns[id].port as usize);
         if !self.apps[a].ports[p].closed.is_empty() {
+            let why = self.why(id);
             for h in self.apps[a].ports[p].closed.clone() {
-                self.run_event(a, h, id, None);
+                self.run_event(a, h, id, Some(why));
             }
         }
     }
@@ -365,7 +379,9 @@ impl Core {
         // The source that was paused for this connection goes on; its bytes are dropped now.
         self.resume_source(id);
         let c = &mut self.conns[id];
-        self.engine.close(token, reset);
+        if token != NO_SOCKET {
+            self.engine.close(token, reset);
+        }
         if c.has(flag::IN_FLIGHT) && self.engine.pending_close(token) {
             self.graveyard.push((token, std::mem::take(&mut c.out)));
         } else {
@@ -392,7 +408,7 @@ impl Core {
         if let Some(c) = self.conns.get_mut(client) {
             c.own.retain(|x| *x != id);
         }
-        if side == Side::Backend {
+        if side == Side::Backend && token != NO_SOCKET {
             let b = &mut self.apps[a].ports[p].backends[i];
             b.open -= 1;
             b.idle.retain(|x| *x != id);

@@ -4,7 +4,7 @@
 use super::dispatch::CallRequest;
 use super::slab::Id;
 use super::stacks::in_pieces;
-use super::types::{flag, Sink, Stored, Task};
+use super::types::{flag, Sink, Stored, Target, Task};
 use super::{Core, Raw};
 use crate::abi::*;
 use std::os::raw::c_int;
@@ -30,6 +30,10 @@ pub(super) fn table() -> wl_host {
         changed: Some(changed),
         r#become: Some(become_protocol),
         hold: Some(hold),
+        pool: Some(pool),
+        take: Some(take),
+        pooled: Some(pooled),
+        upstream_id: Some(upstream_id),
     }
 }
 
@@ -138,6 +142,30 @@ unsafe extern "C" fn shut(task: *mut wl_task, upstream: u32) {
     // SAFETY: as above.
     let (core, id) = unsafe { of(task) };
     core.host_shut(id, upstream);
+}
+
+unsafe extern "C" fn pool(task: *mut wl_task, upstream: u32, key: wl_bytes) {
+    // SAFETY: as above; the key's bytes are valid during the call.
+    let ((core, id), key) = unsafe { (of(task), key.as_slice()) };
+    core.host_pool(id, upstream, key);
+}
+
+unsafe extern "C" fn take(task: *mut wl_task, upstream: u32, index: u32) -> u32 {
+    // SAFETY: as above.
+    let (core, id) = unsafe { of(task) };
+    core.host_take(id, upstream, index).err().unwrap_or(WL_F_NONE)
+}
+
+unsafe extern "C" fn pooled(core: *mut wl_core, port: u32, index: u32, key: wl_bytes) -> u32 {
+    // SAFETY: as for `grow`; the key's bytes are valid during the call.
+    let (this, key) = unsafe { (&mut *(*core).rt.cast::<Core>(), key.as_slice()) };
+    this.app_of(core).map_or(0, |a| this.pooled(Target { a, p: port as usize, i: index as usize }, key))
+}
+
+unsafe extern "C" fn upstream_id(task: *mut wl_task, upstream: u32) -> u64 {
+    // SAFETY: as above.
+    let (core, id) = unsafe { of(task) };
+    core.upstream_number(id, upstream)
 }
 
 unsafe extern "C" fn deliver(

@@ -52,6 +52,9 @@ impl Core {
         c.answered = c.answered.saturating_add(messages);
         c.ignored = 0;
         c.behind = Id::NIL;
+        if id == client {
+            c.at_rest = false;
+        }
         if self.conns[dst].out.len() > HIGH {
             self.falls_behind(id, dst);
         }

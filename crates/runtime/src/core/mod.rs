@@ -60,6 +60,7 @@ mod pipelining_policy;
 mod pool;
 mod request_numbers;
 mod request_records;
+mod session_pools;
 pub(crate) mod signal;
 pub mod slab;
 pub mod stacks;
@@ -201,6 +202,8 @@ pub struct Core {
     entry_waits: entry_waits::EntryWaits,
     /// For bodies that are held.
     bodies: held_body::Bodies,
+    /// Of sessions.
+    pools: session_pools::SessionPools,
     /// The piece at hand of a body that has a handler.
     at_hand: pieces::AtHand,
     /// By side: clients have consecutive numbers, which programs use to take turns.
@@ -209,6 +212,8 @@ pub struct Core {
     draining: bool,
     drain_idle_at: u64,
     drain_closed: bool,
+    /// When idle conversations are looked for next.
+    drain_look_at: u64,
     virtual_time: bool,
     housekeeping: u64,
     /// Apps here whose packets are handled by another group of cores: the numbers of that one, and
@@ -289,11 +294,13 @@ impl Core {
             fired: Vec::new(),
             entry_waits: entry_waits::EntryWaits::default(),
             bodies: held_body::Bodies::default(),
+            pools: session_pools::SessionPools::default(),
             at_hand: pieces::AtHand::default(),
             next_conn_id: [(index as u64) << 48 | 1, (index as u64) << 48 | 1 << 47],
             draining: false,
             drain_idle_at: u64::MAX,
             drain_closed: false,
+            drain_look_at: u64::MAX,
             virtual_time,
             housekeeping: 0,
             partners: Vec::new(),
@@ -398,12 +405,16 @@ impl Core {
         self.run_timers();
         self.end_waits();
         self.close_idle();
+        self.settle_pools();
         while let Some(at) = self.failures.pop() {
             self.backend_failed(at, ejection::Why::Refused);
         }
         self.run_fault_handlers();
         self.pass_barriers();
         self.flush();
+        if self.settle_pools() {
+            self.flush();
+        }
         self.announce_mail();
         self.access.give(false);
         self.bury();
@@ -438,7 +449,7 @@ impl Core {
             return Some(Duration::ZERO);
         }
         let now = self.now;
-        let idle = (self.draining && !self.drain_closed).then_some(self.drain_idle_at);
+        let idle = self.draining.then_some(self.drain_look_at);
         // Connections that wait for a place are checked at the same interval.
         let full = self.listeners.iter().any(|l| l.since != 0).then_some(self.housekeeping);
         let next = self

@@ -294,8 +294,16 @@ impl Core {
 
     pub(super) fn count_fault_at(&mut self, id: Id, kind: u32, place: u32) {
         let (a, port) = (self.conns[id].app, self.conns[id].port);
+        self.ends_by(id, kind);
         self.log_fault(a, (kind, place), u32::from(port), id);
         self.add_fault(a, kind, place, u32::from(port));
+    }
+
+    /// Notes why a connection ends: the first reason counts.
+    pub(super) fn ends_by(&mut self, id: Id, kind: u32) {
+        if let Some(c) = self.conns.get_mut(id).filter(|c| c.why == 0) {
+            c.why = kind as u16;
+        }
     }
 
     /// Closes a connection at the end of the batch, without its output: it cannot be served on.

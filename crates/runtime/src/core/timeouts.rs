@@ -6,6 +6,7 @@
 //! up.
 
 use super::ejection::Why;
+use super::session_pools::Pooling;
 use super::slab::Id;
 use super::types::{flag, Conn, Mode, Side, Target};
 use super::{Core, DRAIN_LINGER_NS, LINGER_NS};
@@ -24,6 +25,8 @@ const KIND: u64 = 0xff << 56;
 enum Due {
     Nothing,
     Connect,
+    /// A client has waited for a session of its pool.
+    Session,
     Linger,
     Read,
     Write,
@@ -144,9 +147,14 @@ impl Core {
         let client = self.conns[id].side == Side::Client;
         match due {
             Due::Nothing => {}
+            Due::Session => self.waited_in_vain(id),
             Due::Connect if self.conns[id].greets > 0 => self.not_greeted(id, Why::Silent),
             Due::Connect => self.connect_failed(id, false),
-            Due::Linger | Due::Idle if client => self.close_conn(id, false),
+            Due::Idle if client => {
+                self.ends_by(id, WL_F_IDLE);
+                self.close_conn(id, false)
+            }
+            Due::Linger if client => self.close_conn(id, false),
             Due::Linger | Due::Idle => self.close_conn(id, false),
             Due::Write if client => {
                 self.count_fault_at(id, WL_F_IDLE, NO_PLACE);
@@ -185,6 +193,9 @@ impl Core {
                 best = (at, due);
             }
         };
+        if c.pooling == Pooling::Waiting {
+            return (c.since.saturating_add(o.pool_timeout), Due::Session);
+        }
         if c.has(flag::CONNECTING) || c.greets > 0 {
             // An attempt that is only to see is over when the next one is due.
             let patience = if c.has(flag::PROBE) { self.probe_patience(self.target_of(id)) } else { o.connect_timeout };
@@ -203,6 +214,13 @@ impl Core {
         let moving = c.last_rx.max(c.last_tx);
         if c.mode == Mode::Raw {
             consider(moving.saturating_add(o.idle_timeout), Due::Idle);
+            return best;
+        }
+        if c.pooling == Pooling::Idle {
+            return (self.session_kept_until(id), Due::Idle);
+        }
+        if c.pooling.is_nobodys() {
+            consider(c.since.saturating_add(o.answer_timeout), Due::Call);
             return best;
         }
         if c.member != 0 {

@@ -10,6 +10,7 @@ use super::handler_stack::HandlerStack;
 use super::pieces::Reading;
 use super::pipelining_policy::PipeliningPolicy;
 use super::request_numbers::RequestNumbers;
+use super::session_pools::{Pooling, NO_GROUP};
 use super::slab::Id;
 use super::Raw;
 use crate::abi::*;
@@ -218,6 +219,14 @@ pub struct Conn {
     pub numbers: Option<Box<RequestNumbers>>,
     /// Its part in a conversation: 0 none, 1 the client, from 2 on the upstream.
     pub member: u8,
+    /// Of a conversation: its part in a pool of sessions, and the pools that it is of, or that a
+    /// client may take sessions from.
+    pub pooling: Pooling,
+    pub group: u32,
+    /// Why it ends (`WL_F_*`), once that is known.
+    pub why: u16,
+    /// Client of a conversation: its server waits for the next message, or has not got one.
+    pub at_rest: bool,
     /// Of a conversation: others wait until it has taken its output.
     pub waited: bool,
     /// Of a conversation: no message of it is read at present.
@@ -303,6 +312,10 @@ impl Default for Conn {
             most_answer: 0,
             numbers: None,
             member: 0,
+            pooling: Pooling::Owned,
+            group: NO_GROUP,
+            why: 0,
+            at_rest: true,
             waited: false,
             on_hold: false,
             speaks: NO_PROTO,

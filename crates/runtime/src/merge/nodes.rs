@@ -209,6 +209,7 @@ fn host() -> wl_host {
         changed: None,
         r#become: None,
         hold: None,
+        ..wl_host::without_sessions()
     }
 }
 

@@ -171,10 +171,16 @@ pub enum StmtKind {
         member: Expr,
         on: bool,
     },
-    /// `up = open db[i]`
+    /// `up = open db[i]`, or `up = take db[i]` from the client's pool
     Open {
         place: Expr,
         target: Expr,
+        pooled: bool,
+    },
+    /// `pool up for key`
+    Pool {
+        place: Expr,
+        key: Expr,
     },
     /// `log "text", e, e`
     Log(Vec<Expr>),

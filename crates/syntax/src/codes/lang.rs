@@ -745,6 +745,13 @@ pub static CODES: &[Code] = &[
          so that none of its messages is read in the old protocol. `hold client` stands in the handler \
          of the message that asks for the change. Protocols of requests and answers do not change.",
         "unit M { n: u8 }\nprotocol p { up M  down M  sharing session }\nprotocol q { up M  down M  sharing session }\napp a {\n    port c = listen tcp(80) as p\n    on c(m) { become q }\n}\n"),
+    code("E0700", "a session that cannot go to a pool",
+        "A pool keeps sessions with servers for clients of the same key. A session goes back to it \
+         behind a message of its server, so `pool` stands in the handler of these messages. The \
+         protocol says how a session is reset: `on reset { reply … }`, `reset when …` for the \
+         message that confirms it, and `idle when …` for the messages behind which a session can \
+         go to another client.",
+        "unit M { n: u8 }\nprotocol p { up M  down M  sharing session }\napp a {\n    port c = listen tcp(80) as p\n    port db = connect tcp(127.0.0.1:81) as p\n    session up: connection of db\n    on c(m) { m -> up }\n    on up(m) { m -> c\n pool up for \"k\" }\n}\n"),
     code("W0901", "a decision by a value from before a call",
         "The program reads state before a call, and the value decides something after the call. \
          Another handler may have changed the state meanwhile.",

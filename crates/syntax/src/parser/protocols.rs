@@ -21,6 +21,8 @@ const CLAUSES: &[&str] = &[
     "interim",
     "tunnel",
     "refusal",
+    "idle",
+    "reset",
     "no_reply",
     "alone",
     "repeat",
@@ -104,6 +106,8 @@ impl Parser<'_> {
             "interim" => self.flag(FlagKind::Interim),
             "tunnel" => self.flag(FlagKind::Tunnel),
             "refusal" => self.flag(FlagKind::Refusal),
+            "idle" => self.flag(FlagKind::Idle),
+            "reset" => self.flag(FlagKind::Reset),
             "no_reply" => self.flag(FlagKind::NoReply),
             "alone" => self.flag(FlagKind::Alone),
             "repeat" => self.flag(FlagKind::Repeat),
@@ -129,7 +133,10 @@ impl Parser<'_> {
                 Ok(ClauseKind::Forward { response, body: self.block()? })
             }
             _ => {
-                let event = self.one_of(&["fault", "request", "probe"])?;
+                let event = self.one_of(&["fault", "request", "probe", "reset"])?;
+                if event == 3 {
+                    return Ok(ClauseKind::OnReset { body: self.block()? });
+                }
                 if event == 2 {
                     return Ok(ClauseKind::OnProbe { body: self.block()? });
                 }

@@ -145,6 +145,12 @@ impl Parser<'_> {
                 self.bump();
                 Ok(StmtKind::Close(self.place()?))
             }
+            "pool" if self.word_at(2, "for") => {
+                self.bump();
+                let place = self.place()?;
+                self.expect_word("for")?;
+                Ok(StmtKind::Pool { place, key: self.expr()? })
+            }
             "become" => self.become_stmt(),
             "hold" | "release" => {
                 self.bump();
@@ -371,10 +377,11 @@ impl Parser<'_> {
             }
             self.bump();
         }
-        if op.is_none() && self.at_word("open") && self.word_here(1) {
+        let pooled = self.at_word("take");
+        if op.is_none() && (pooled || self.at_word("open")) && self.word_here(1) {
             self.bump();
             let target = self.place()?;
-            return Ok(Ok(Stmt { span: self.since(start), kind: StmtKind::Open { place, target } }));
+            return Ok(Ok(Stmt { span: self.since(start), kind: StmtKind::Open { place, target, pooled } }));
         }
         let value = self.expr()?;
         Ok(Ok(Stmt { span: self.since(start), kind: StmtKind::Assign { place, op, value } }))

@@ -76,6 +76,7 @@ pub fn table() -> wl_host {
         changed: None,
         r#become: None,
         hold: None,
+        ..wl_host::without_sessions()
     }
 }
 

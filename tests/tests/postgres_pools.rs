@@ -1,0 +1,355 @@
+//! `apps/postgres_proxy.loom` with pools: clients share the sessions of a real PostgreSQL,
+//! transaction by transaction, and none sees anything of another.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+use wireloom_tests::postgres::{psql, Postgres, PASSWORD};
+use wireloom_tests::{finish, python, require_tool, servers, Client, Process, Wireloom};
+
+fn proxy(server: &[u16], more: &[&str]) -> Process {
+    let servers = servers(server);
+    let mut args = vec!["--cores", "1", "--set", &servers];
+    more.iter().for_each(|m| args.extend(["--set", m]));
+    Wireloom::run("postgres_proxy", &args)
+}
+
+/// Runs Python code with a driver, and gives its output.
+fn script(port: u16, text: &str) -> Option<String> {
+    let python = python::with("psycopg")?;
+    let head = format!(
+        "import psycopg, sys, threading, time\n\
+         def connect(**more):\n    \
+             return psycopg.connect(host='127.0.0.1', port={port}, user='postgres', password='{PASSWORD}', \
+             dbname='postgres', connect_timeout=10, autocommit=True, **more)\n"
+    );
+    let out = finish(Command::new(python).args(["-c", &format!("{head}{text}")]));
+    assert_eq!(out.code, Some(0), "{}", out.text);
+    Some(out.out)
+}
+
+fn storm(port: u16, rounds: u32, workers: u32) {
+    let Some(python) = python::with("psycopg") else { return };
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/postgres_storm.py");
+    let (port, rounds, workers) = (port.to_string(), rounds.to_string(), workers.to_string());
+    let out = finish(Command::new(python).args([file, &port, &rounds, &workers, PASSWORD]));
+    assert_eq!(out.code, Some(0), "{}", out.text);
+    assert_eq!(out.out, "done\n", "{}", out.text);
+}
+
+#[test]
+fn many_clients_share_a_few_sessions() {
+    let Some(server) = Postgres::start("pool_bench") else { return };
+    if !require_tool("pgbench") {
+        return;
+    }
+    let proxy = proxy(&[server.port()], &["db.pool=4"]);
+    let run = |port: u16, args: &[&str]| {
+        let port = port.to_string();
+        let usual = ["-h", "127.0.0.1", "-U", "postgres", "-p", &port, "postgres"];
+        let out = finish(Command::new("pgbench").args(args).args(usual).env("PGPASSWORD", PASSWORD));
+        assert_eq!(out.code, Some(0), "{}", out.text);
+        out.text
+    };
+    run(server.port(), &["-i", "-s", "2", "-q"]);
+    for mode in ["simple", "extended"] {
+        let text = run(proxy.port, &["-M", mode, "-c", "32", "-t", "20"]);
+        assert!(text.contains("number of transactions actually processed: 640/640"), "{text}");
+        assert!(text.contains("number of failed transactions: 0"), "{text}");
+        let left = "select count(*) from pg_stat_activity where application_name = 'pgbench'";
+        assert_eq!(psql(server.port(), "postgres", left).out, "4\n");
+    }
+}
+
+#[test]
+fn no_client_sees_anything_of_another() {
+    let Some(server) = Postgres::start("pool_storm") else { return };
+    let proxy = proxy(&[server.port()], &["db.pool=6"]);
+    storm(proxy.port, 15, 16);
+}
+
+/// The same on two cores, and with io_uring.
+#[test]
+fn no_client_sees_anything_of_another_on_two_cores() {
+    let Some(server) = Postgres::start("pool_cores") else { return };
+    let args = ["--cores", "2", "--engine", "uring", "--set", "db.pool=4", "--set", &servers(&[server.port()])];
+    let proxy = Wireloom::run("postgres_proxy", &args);
+    storm(proxy.port, 10, 16);
+}
+
+#[test]
+fn who_has_not_logged_in_gets_no_session() {
+    let Some(server) = Postgres::start("pool_login") else { return };
+    let proxy = proxy(&[server.port()], &["db.pool=4"]);
+    assert_eq!(psql(proxy.port, "postgres", "create database other; select 7").out, "7\n");
+    assert_eq!(psql(proxy.port, "other", "select current_database()").out, "other\n");
+    assert_eq!(psql(proxy.port, "postgres", "select current_database()").out, "postgres\n");
+    let start = b"\0\0\0\x17\0\x03\0\0user\0postgres\0\0";
+    let query = b"Q\0\0\0\x12select 12345\0";
+    // The pool of these parameters has a session: that of a client that was accepted.
+    let text =
+        format!("c = connect()\nassert c.execute('select 1').fetchone() == (1,)\ntime.sleep(3)\nprint('done')\n");
+    let accepted = std::thread::spawn({
+        let port = proxy.port;
+        move || script(port, &text)
+    });
+    std::thread::sleep(Duration::from_millis(500));
+    for bytes in [&[&start[..], query].concat()[..], query, &[&start[..], start].concat()] {
+        let mut client = Client::connect(proxy.port);
+        client.send(bytes).finish_sending();
+        let told = String::from_utf8_lossy(&client.rest()).into_owned();
+        assert!(!told.contains("12345") && !told.contains("SELECT"), "{told:?}");
+    }
+    let wrong = finish(
+        Command::new("psql")
+            .args(["-X", "-h", "127.0.0.1", "-U", "postgres", "-p", &proxy.port.to_string(), "-c", "select 1"])
+            .env("PGPASSWORD", "wrong"),
+    );
+    assert!(wrong.text.contains("password authentication failed"), "{}", wrong.text);
+    accepted.join().expect("the accepted client is served");
+}
+
+/// A client that was accepted as one user cannot go on as another.
+#[test]
+fn a_client_logs_in_once() {
+    let Some(server) = Postgres::start("pool_once") else { return };
+    let proxy = proxy(&[server.port()], &["db.pool=4"]);
+    let text = "
+import os
+c = connect()
+assert c.execute('select 1').fetchone() == (1,)
+time.sleep(0.2)
+os.set_blocking(c.pgconn.socket, True)
+os.write(c.pgconn.socket, b'\\0\\0\\0\\x12\\0\\x03\\0\\0user\\0ann\\0\\0Q\\0\\0\\0\\x0dselect 1\\0')
+got = b''
+while True:
+    piece = os.read(c.pgconn.socket, 4096)
+    if not piece: break
+    got += piece
+assert b'08P01' in got and b'SELECT' not in got, got
+print('done')
+";
+    if let Some(out) = script(proxy.port, text) {
+        assert_eq!(out, "done\n");
+    }
+}
+
+#[test]
+fn clients_wait_for_a_session_in_order_and_not_for_ever() {
+    let Some(server) = Postgres::start("pool_wait") else { return };
+    let proxy = proxy(&[server.port()], &["db.pool=1", "db.pool_timeout=2s"]);
+    let text = "
+a, b, c, d = connect(), connect(), connect(), connect()
+for x in (a, b, c, d): assert x.execute('select 1').fetchone() == (1,)
+a.execute('begin')
+order = []
+def ask(x, name):
+    x.execute('select 2')
+    order.append(name)
+threads = []
+for x, name in ((b, 'b'), (c, 'c'), (d, 'd')):
+    t = threading.Thread(target=ask, args=(x, name)); t.start(); threads.append(t)
+    time.sleep(0.2)
+assert order == []
+a.execute('commit')
+[t.join() for t in threads]
+assert order == ['b', 'c', 'd'], order
+a.execute('begin')
+begun = time.time()
+try:
+    b.execute('select 3')
+    assert False
+except psycopg.OperationalError as e:
+    assert 'no session of the pool is free' in str(e), e
+assert 1.5 < time.time() - begun < 6
+a.execute('commit')
+assert c.execute('select 4').fetchone() == (4,)
+# A client that leaves while it waits, and one that leaves within its transaction.
+a.execute('begin')
+t = threading.Thread(target=lambda: c.close()); 
+import os
+os.write(d.pgconn.socket, b'Q\\0\\0\\0\\x0dselect 5\\0')
+time.sleep(0.1)
+d.close()
+a.execute('commit')
+assert c.execute('select 6').fetchone() == (6,)
+print('done')
+";
+    if let Some(out) = script(proxy.port, text) {
+        assert_eq!(out, "done\n");
+    }
+}
+
+#[test]
+fn named_statements_and_settings_keep_their_session() {
+    let Some(server) = Postgres::start("pool_pins") else { return };
+    let proxy = proxy(&[server.port()], &["db.pool=2", "db.pool_timeout=1s"]);
+    let text = "
+a, b, c = connect(), connect(), connect()
+for n in range(20):
+    assert a.execute('select %s::int', (n,), prepare=True).fetchone() == (n,)
+    assert b.execute('select 1').fetchone() == (1,)
+    assert c.execute('select 1').fetchone() == (1,)
+b.execute('set search_path to nowhere')
+try:
+    c.execute('select 1')
+    assert False
+except psycopg.OperationalError as e:
+    assert 'no session of the pool is free' in str(e), e
+assert b.execute('show search_path').fetchone() == ('nowhere',)
+b.execute('discard all')
+c = connect()
+assert c.execute('show search_path').fetchone()[0] != 'nowhere'
+print('done')
+";
+    if let Some(out) = script(proxy.port, text) {
+        assert_eq!(out, "done\n");
+    }
+}
+
+/// A client without a statement cancels none, whichever client has its session now.
+#[test]
+fn a_cancellation_reaches_its_own_session_only() {
+    let Some(server) = Postgres::start("pool_cancel") else { return };
+    let proxy = proxy(&[server.port()], &["db.pool=1"]);
+    let text = "
+a, b = connect(), connect()
+for x in (a, b): assert x.execute('select 1').fetchone() == (1,)
+t = threading.Timer(0.3, a.cancel); t.start()
+assert b.execute('select pg_sleep(1), 2').fetchone()[1] == 2
+t.join()
+t = threading.Timer(0.3, b.cancel); t.start()
+begun = time.time()
+try:
+    b.execute('select pg_sleep(5)')
+    assert False
+except psycopg.errors.QueryCanceled: pass
+assert time.time() - begun < 3
+t.join()
+assert a.execute('select 3').fetchone() == (3,)
+# A cancellation just before the end, and the next client at once.
+for n in range(40):
+    t = threading.Timer(0.02, b.cancel); t.start()
+    try: b.execute('select pg_sleep(0.02)')
+    except psycopg.errors.QueryCanceled: pass
+    assert a.execute('select pg_sleep(0.01), 4').fetchone()[1] == 4
+    t.join()
+print('done')
+";
+    if let Some(out) = script(proxy.port, text) {
+        assert_eq!(out, "done\n");
+    }
+}
+
+#[test]
+fn lost_sessions_are_told_and_replaced_by_new_logins() {
+    let Some(server) = Postgres::start("pool_lost") else { return };
+    let proxy = proxy(&[server.port()], &["db.pool=2"]);
+    let text = format!(
+        "
+a, b = connect(), connect()
+for x in (a, b): assert x.execute('select 1').fetchone() == (1,)
+k = psycopg.connect(host='127.0.0.1', port={}, user='postgres', password='{PASSWORD}', dbname='postgres', autocommit=True)
+k.execute(\"select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid() and backend_type = 'client backend'\")
+time.sleep(0.3)
+try:
+    a.execute('select 2')
+    assert False
+except psycopg.OperationalError as e:
+    assert 'cannot be reached' in str(e) or 'terminating' in str(e), e
+a = connect()
+assert a.execute('select 3').fetchone() == (3,)
+# The session that was brought anew serves the other client, too.
+assert b.execute('select 4').fetchone() == (4,)
+print('done')
+",
+        server.port()
+    );
+    if let Some(out) = script(proxy.port, &text) {
+        assert_eq!(out, "done\n");
+    }
+}
+
+#[test]
+fn reads_go_to_a_replica() {
+    let Some(primary) = Postgres::start("pool_primary") else { return };
+    let Some(replica) = primary.replica("pool_replica") else { return };
+    let proxy = proxy(&[primary.port(), replica.port()], &["db.pool=4", "split=true"]);
+    let text = "
+all = [connect() for n in range(6)]
+a = all[0]
+a.execute('create table t (n int)')
+where = 'select pg_is_in_recovery()'
+def replica(c, q='select inet_server_port()'): return c.execute(q).fetchone()[0]
+ports = {replica(c) for c in all}
+assert len(ports) == 1, ports
+reads = ports.pop()
+for c in all:
+    c.execute('insert into t values (1)')
+    with c.transaction():
+        assert replica(c) != reads
+        c.execute('insert into t values (2)')
+    assert replica(c) == reads
+    assert replica(c, 'select inet_server_port() for update') != reads
+    with c.cursor() as k:
+        k.execute('select inet_server_port(); select 1')
+        assert k.fetchone()[0] != reads
+n = 0
+for i in range(100):
+    n = a.execute('select count(*) from t').fetchone()[0]
+    if n == 12: break
+    time.sleep(0.1)
+assert n == 12, n
+# A write right behind a read, before its answer.
+import os
+for i in range(20):
+    with a.pipeline() as p:
+        x = a.execute('select count(*) from t')
+        p.sync()
+        y = a.execute('insert into t values (3) returning inet_server_port()')
+        p.sync()
+        assert y.fetchone()[0] != reads
+print('done')
+";
+    if let Some(out) = script(proxy.port, text) {
+        assert_eq!(out, "done\n");
+    }
+}
+
+/// A service that ends says so to idle clients, and lets others finish their transactions.
+#[test]
+fn the_end_of_the_service_is_told() {
+    let Some(server) = Postgres::start("pool_end") else { return };
+    for more in [&["db.pool=4"][..], &[]] {
+        let mut proxy = proxy(&[server.port()], more);
+        let text = "
+import os
+a, b = connect(), connect()
+for x in (a, b): assert x.execute('select 1').fetchone() == (1,)
+b.execute('begin')
+print('ready', flush=True)
+os.set_blocking(a.pgconn.socket, True)
+got = b''
+begun = time.time()
+while True:
+    piece = os.read(a.pgconn.socket, 4096)
+    if not piece: break
+    got += piece
+assert b'57P01' in got, got
+assert time.time() - begun < 8, time.time() - begun
+time.sleep(1)
+assert b.execute('select 5').fetchone() == (5,)
+b.execute('commit')
+print('done')
+";
+        let port = proxy.port;
+        let client = std::thread::spawn(move || script(port, text));
+        std::thread::sleep(Duration::from_secs(3));
+        let begun = Instant::now();
+        proxy.signal(libc::SIGTERM);
+        let out = client.join().expect("the client is served to its end");
+        if out.is_some() {
+            assert_eq!(proxy.exit_code(Duration::from_secs(10)), Some(0), "{}", proxy.output());
+            assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+        }
+    }
+}

@@ -1,0 +1,315 @@
+//! Pools of sessions: a server that notices whatever reaches it in a wrong session, with clients
+//! and connections that end at random.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use wireloom_tests::folder::Folder;
+use wireloom_tests::{servers, Backend, Client, Process, Wireloom};
+
+const SHELL: &str = "
+unit Frame { order big  kind: u8  who: u32  size: u32 = len(body)  body: bytes<1MiB> [size] }
+
+/// A server answers each message but `b`, which begins a transaction, by `A` and `I`. Within one it
+/// says `A` and `T`, up to `c`.
+protocol shell {
+    up      Frame
+    down    Frame
+    sharing session
+    on reset { reply Frame { kind: 'X', who: 0, body: \"\" } }
+    reset when down.kind == '!'
+    idle when down.kind == 'I'
+    on fault(f) {
+        match f.kind {
+            overload => reply Frame { kind: 'o', who: 0, body: \"\" } then close
+            shutdown => reply Frame { kind: 's', who: 0, body: \"\" } then close
+            _        => reply Frame { kind: 'f', who: 0, body: \"\" } then close
+        }
+    }
+}
+
+app shared {
+    param port:    u16 = 7000
+    param servers: list<endpoint, 4>
+    port client = listen tcp(port)     as shell
+    port db     = connect tcp(servers) as shell { pool 4, pool_timeout 5s, eject_after 0 }
+
+    session up:   connection of db
+    session user: bytes<20>
+    session held: bool
+    session due:  u32
+
+    counter waits
+    counter ends
+    counter resets
+    counter late
+
+    on client(m: shell.up) {
+        if user == \"\" {
+            user = m.body
+            up = open db[0]
+            held = true
+        }
+        if not held {
+            up = take db[0]
+            held = true
+            due = 0
+        }
+        due += 1
+        m -> up
+    }
+
+    on up(m: shell.down) {
+        m -> client
+        if m.kind == 'I' or m.kind == 'T' {
+            if due > 0 { due -= 1 }
+            if m.kind == 'I' and due == 0 {
+                pool up for user
+                held = up.id != 0
+            }
+        }
+    }
+
+    on client.closed(why) {
+        match why {
+            ended => ends += 1
+            lost  => resets += 1
+            idle | overload => late += 1
+            _     => waits += 1
+        }
+    }
+}
+";
+
+fn start(folder: &Folder, port: u16, extra: &[&str]) -> Process {
+    let file = folder.name_of("shell.loom");
+    std::fs::write(&file, SHELL).expect("the folder is writable");
+    let set = servers(&[port]);
+    let args: Vec<&str> = ["--set", &set].into_iter().chain(extra.iter().copied()).collect();
+    Wireloom::run_file(&file, &args, |_| {})
+}
+
+fn frame(kind: u8, who: u32, body: &[u8]) -> Vec<u8> {
+    let mut all = vec![kind];
+    all.extend(who.to_be_bytes());
+    all.extend((body.len() as u32).to_be_bytes());
+    all.extend(body);
+    all
+}
+
+fn read_frame(stream: &mut TcpStream) -> Option<(u8, u32, Vec<u8>)> {
+    let mut head = [0; 9];
+    stream.read_exact(&mut head).ok()?;
+    let number = |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+    let mut body = vec![0; number(5) as usize];
+    stream.read_exact(&mut body).ok()?;
+    Some((head[0], number(1), body))
+}
+
+#[derive(Default)]
+struct Seen {
+    wrong: Mutex<Vec<String>>,
+    over: AtomicBool,
+    messages: AtomicU64,
+    resets: AtomicU64,
+}
+
+impl Seen {
+    fn wrong(&self, text: String) {
+        self.wrong.lock().expect("no thread has panicked").push(text);
+    }
+}
+
+/// A server whose sessions know who has spoken since the last reset.
+fn server(seen: Arc<Seen>) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    std::thread::spawn(move || {
+        let mut n = 7u64;
+        for stream in listener.incoming() {
+            let Ok(stream) = stream else { return };
+            if seen.over.load(Ordering::Relaxed) {
+                return;
+            }
+            n = n.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let life = if (n >> 60) < 6 { 1 + (n >> 33) as usize % 300 } else { usize::MAX };
+            let seen = seen.clone();
+            std::thread::spawn(move || session(stream, life, &seen));
+        }
+    });
+    port
+}
+
+fn session(mut stream: TcpStream, life: usize, seen: &Seen) {
+    let (mut user, mut owner, mut inside) = (None, None, false);
+    for n in 0..life {
+        let Some((kind, who, body)) = read_frame(&mut stream) else { return };
+        if kind == b'X' {
+            if inside {
+                seen.wrong(format!("a reset within a transaction of {owner:?}"));
+            }
+            owner = None;
+            seen.resets.fetch_add(1, Ordering::Relaxed);
+            // Late word of the last command, then the confirmation.
+            let all = [frame(b'N', 0, b"notice"), frame(b'!', 0, b""), frame(b'I', 0, b"")].concat();
+            if stream.write_all(&all).is_err() {
+                return;
+            }
+            continue;
+        }
+        if *user.get_or_insert(who % 3) != who % 3 {
+            seen.wrong(format!("{who} has a session of user {user:?}"));
+        }
+        if *owner.get_or_insert(who) != who {
+            seen.wrong(format!("{who} has a session that {owner:?} has left (message {n}, within: {inside})"));
+        }
+        match kind {
+            b'b' => inside = true,
+            b'c' => inside = false,
+            _ => {}
+        }
+        let end = if inside { b'T' } else { b'I' };
+        let all = [frame(b'A', who, &body), frame(end, who, b"")].concat();
+        seen.messages.fetch_add(1, Ordering::Relaxed);
+        if stream.write_all(&all).is_err() {
+            return;
+        }
+    }
+}
+
+/// A client that asks for a while, or is cut off: each answer is its own and the next one.
+fn ask(port: u16, who: u32, seed: u64, seen: &Seen) -> u64 {
+    let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)) else { return 0 };
+    stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
+    let mut n = seed | 1;
+    let mut next = move |below: u64| {
+        n ^= n << 13;
+        n ^= n >> 7;
+        n ^= n << 17;
+        n % below
+    };
+    let (mut inside, mut answered) = (false, 0);
+    for i in 0..1 + next(60) as u32 {
+        let size = if next(12) == 0 { next(100_000) } else { next(200) } as usize;
+        let body: Vec<u8> = match i {
+            0 => format!("user {}", who % 3).into_bytes(),
+            _ => i.to_be_bytes().into_iter().chain((0..size).map(|k| (k as u32 ^ who) as u8)).collect(),
+        };
+        let kind = match next(6) {
+            0 if !inside && i > 0 => b'b',
+            1 | 2 if inside => b'c',
+            _ => b'q',
+        };
+        inside = kind == b'b' || inside && kind != b'c';
+        // Several at once, now and then.
+        let times = if i > 0 && kind == b'q' && next(5) == 0 { 3 } else { 1 };
+        let all = frame(kind, who, &body).repeat(times);
+        if next(40) == 0 {
+            let cut = next(all.len() as u64) as usize;
+            let _ = stream.write_all(&all[..cut]);
+            if next(2) == 0 {
+                let _ = stream.shutdown(Shutdown::Both);
+            }
+            return answered;
+        }
+        if stream.write_all(&all).is_err() {
+            return answered;
+        }
+        if next(60) == 0 {
+            return answered;
+        }
+        for _ in 0..times {
+            let Some((got, to, text)) = read_frame(&mut stream) else { return answered };
+            match got {
+                b'f' | b'o' | b's' => return answered,
+                b'A' if to == who && text == body => {}
+                _ => seen.wrong(format!("{who} got {} for {to}, {} bytes", char::from(got), text.len())),
+            }
+            let Some((end, to, _)) = read_frame(&mut stream) else { return answered };
+            let ends = if inside { b'T' } else { b'I' };
+            if !(end == ends && to == who) && end != b'f' {
+                seen.wrong(format!("{who} got the end {} for {to}", char::from(end)));
+            }
+            answered += 1;
+        }
+    }
+    answered
+}
+
+/// `WIRELOOM_MESSAGES` says how many messages are answered; else it lasts some seconds.
+#[test]
+fn no_session_has_two_clients() {
+    let folder = Folder::new("session_pools");
+    let most: Option<u64> = std::env::var("WIRELOOM_MESSAGES").ok().and_then(|n| n.parse().ok());
+    for engine in ["epoll", "uring"] {
+        let seen = Arc::new(Seen::default());
+        let port = server(seen.clone());
+        let proxy = start(&folder, port, &["--cores", "0-1", "--engine", engine]);
+        let until = Instant::now() + Duration::from_secs(if most.is_some() { 3600 } else { 4 });
+        let work = |w: u32| {
+            let (port, seen) = (proxy.port, seen.clone());
+            std::thread::spawn(move || {
+                let (mut rounds, mut answered) = (0u64, 0);
+                let more = |answered: u64| match most {
+                    Some(n) => answered < n / 16,
+                    None => Instant::now() < until,
+                };
+                while more(answered) {
+                    let seed = (u64::from(w) << 32 | rounds).wrapping_mul(2_654_435_761) + 1;
+                    answered += ask(port, w * 1_000_000 + rounds as u32, seed, &seen);
+                    rounds += 1;
+                }
+                (rounds, answered)
+            })
+        };
+        let workers: Vec<_> = (1..=16).map(work).collect();
+        let (mut rounds, mut answered) = (0, 0);
+        for w in workers {
+            let (r, a) = w.join().expect("it ends");
+            rounds += r;
+            answered += a;
+        }
+        let wrong = seen.wrong.lock().expect("no thread has panicked");
+        assert!(wrong.is_empty(), "{engine}: {} wrong, such as {:?}", wrong.len(), &wrong[..wrong.len().min(5)]);
+        let resets = seen.resets.load(Ordering::Relaxed);
+        assert!(rounds > 50 && answered > 500 && resets > 100, "{engine}: {rounds}, {answered}, {resets} resets");
+        seen.over.store(true, Ordering::Relaxed);
+        let until = Instant::now() + Duration::from_secs(10);
+        // Four sessions of each user, on each core.
+        while proxy.descriptors() > 80 && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        assert!(proxy.descriptors() <= 80, "{engine}: {} descriptors", proxy.descriptors());
+        eprintln!("{engine}: {rounds} clients, {answered} messages, {resets} resets");
+    }
+}
+
+/// Sessions that nobody could want any more end with the port's `idle_timeout`.
+#[test]
+fn sessions_without_clients_end_when_they_are_idle() {
+    let folder = Folder::new("session_pools_idle");
+    let backend = Backend::new();
+    let proxy = start(&folder, backend.port, &["--cores", "1", "--set", "db.idle_timeout=500ms"]);
+    let mut client = Client::connect(proxy.port);
+    client.send(frame(b'q', 3, b"user 0"));
+    let mut session = backend.accept();
+    session.expect(frame(b'q', 3, b"user 0"));
+    session.send([frame(b'A', 3, b""), frame(b'I', 3, b"")].concat());
+    client.expect([frame(b'A', 3, b""), frame(b'I', 3, b"")].concat());
+    session.expect(frame(b'X', 0, b""));
+    session.send([frame(b'!', 0, b""), frame(b'I', 0, b"")].concat());
+    // Its client may come back.
+    session.expect_silence(Duration::from_millis(1200));
+    client.send(frame(b'q', 3, b"again"));
+    session.expect(frame(b'q', 3, b"again"));
+    session.send(frame(b'I', 3, b""));
+    client.expect(frame(b'I', 3, b""));
+    session.expect(frame(b'X', 0, b""));
+    session.send([frame(b'!', 0, b""), frame(b'I', 0, b"")].concat());
+    drop(client);
+    let begun = Instant::now();
+    assert_eq!(session.rest(), b"");
+    assert!((400..3000).contains(&begun.elapsed().as_millis()), "{:?}", begun.elapsed());
+}
