@@ -514,17 +514,9 @@ static inline bool wl_is_utf8(wl_bytes b) {
             if (w & UINT64_C(0x8080808080808080)) break;
         }
         if (i == b.n) break;
-        const uint8_t c = b.p[i++];
-        if (c < 0x80) continue;
-        /* How many bytes follow, and the range of the next one. */
-        const uint32_t more = c >= 0xf0 ? 3 : c >= 0xe0 ? 2 : 1;
-        if (c < 0xc2 || c > 0xf4 || b.n - i < more) return false;
-        const uint8_t from = c == 0xe0 ? 0xa0 : c == 0xf0 ? 0x90 : 0x80;
-        const uint8_t to = c == 0xed ? 0x9f : c == 0xf4 ? 0x8f : 0xbf;
-        if (b.p[i] < from || b.p[i] > to) return false;
-        for (uint32_t k = 1; k < more; k++)
-            if ((b.p[i + k] & 0xc0) != 0x80) return false;
-        i += more;
+        const uint32_t k = wl_utf8(b.p + i, b.n - i);
+        if (!k) return false;
+        i += k;
     }
     return true;
 }

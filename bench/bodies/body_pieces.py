@@ -13,6 +13,7 @@ import pathlib
 import socket
 import subprocess
 import sys
+import threading
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "bench/l7"))
@@ -78,18 +79,22 @@ def serve(port, mib):
     listener = socket.create_server(("127.0.0.1", port), backlog=64)
     while True:
         sock, _ = listener.accept()
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        while True:
-            head, rest = head_of(sock)
-            if head is None:
-                break
-            if head.startswith(b"post"):
-                drain(sock, head, rest)
-                sock.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
-            else:
-                chunked = b"/chunks" in head
-                sock.sendall(b"HTTP/1.1 200 OK\r\n" + framing(mib, chunked) + b"\r\n\r\n")
-                body(sock, mib, chunked)
+        threading.Thread(target=answer, args=(sock, mib), daemon=True).start()
+
+
+def answer(sock, mib):
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    while True:
+        head, rest = head_of(sock)
+        if head is None:
+            break
+        if head.startswith(b"post"):
+            drain(sock, head, rest)
+            sock.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+        else:
+            chunked = b"/chunks" in head
+            sock.sendall(b"HTTP/1.1 200 OK\r\n" + framing(mib, chunked) + b"\r\n\r\n")
+            body(sock, mib, chunked)
 
 
 def load(port, mib):
@@ -115,7 +120,7 @@ def nginx(folder, port, behind):
         f"events {{ worker_connections 1024; }}\nhttp {{ access_log off; tcp_nodelay on; client_max_body_size 0;\n"
         f"upstream behind {{ server 127.0.0.1:{behind}; keepalive 4; }}\n"
         f"server {{ listen 127.0.0.1:{port}; location / {{ proxy_pass http://behind; proxy_http_version 1.1;\n"
-        f"proxy_set_header Connection ''; proxy_request_buffering off; proxy_buffering off; proxy_buffer_size 64k; }} }} }}"
+        f"proxy_set_header Connection ''; proxy_request_buffering off; proxy_buffering off; proxy_buffer_size 64k; proxy_buffers 8 64k; client_body_buffer_size 64k; }} }} }}"
     )
     return ["nginx", "-p", str(folder), "-c", str(folder / "nginx.conf")]
 

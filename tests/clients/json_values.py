@@ -38,27 +38,22 @@ def depth(text):
 
 
 def find(body, path):
-    """None, or the value in a tuple. Numbers are their texts in a list."""
+    """None, or the value in a list of one. Numbers are tuples: their text, and whether it is a whole number's."""
     try:
         text = body.decode()
         if text.startswith("\ufeff") or depth(text) > DEPTH:
             return None
-        value = json.loads(text, parse_constant=refuse, parse_float=lambda t: [t], parse_int=lambda t: [t, 1])
+        value = json.loads(text, parse_constant=refuse, parse_float=lambda t: (t, False), parse_int=lambda t: (t, True))
     except ValueError:
         return None
     for step in path:
-        # A list of numbers' texts is no list of the body's.
         if isinstance(step, str) and isinstance(value, dict) and step in value:
             value = value[step]
-        elif isinstance(step, int) and isinstance(value, list) and not is_number(value) and step < len(value):
+        elif isinstance(step, int) and isinstance(value, list) and step < len(value):
             value = value[step]
         else:
             return None
-    return (value,)
-
-
-def is_number(value):
-    return isinstance(value, list) and len(value) in (1, 2) and isinstance(value[0], str) and value[1:] in ([], [1])
+    return [value]
 
 
 def wanted(body, path):
@@ -70,7 +65,7 @@ def wanted(body, path):
             text = "+" + found[0].encode().decode("latin-1")
         except UnicodeEncodeError:
             pass
-    if found and is_number(found[0]) and len(found[0]) == 2 and -(2**63) <= int(found[0][0]) < 2**63:
+    if found and isinstance(found[0], tuple) and found[0][1] and -(2**63) <= int(found[0][0]) < 2**63:
         number = "+" + str(int(found[0][0]))
     told = "0" if not yes or not isinstance(yes[0], bool) else "2" if yes[0] else "1"
     return found, text, number, told

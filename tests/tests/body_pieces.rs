@@ -1,7 +1,7 @@
 //! Handlers of the pieces of bodies (`on client.body`): counted, changed, dropped and answered,
 //! torn at every byte, with slow sides and lost clients, in both engines.
 
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 use wireloom_tests::admin::eventually;
 use wireloom_tests::{finish, require_tool, servers, Backend, Client, Process, Wireloom};
@@ -114,7 +114,7 @@ fn an_answer_ends_its_upload() {
                 client.send("y".repeat(100));
                 let mut server = backend.accept();
                 server.take_head();
-                server.expect("y".repeat(100));
+                server.expect("64\r\n".to_string() + &"y".repeat(100) + "\r\n");
                 if wait {
                     client.expect_silence(Duration::from_millis(20));
                 }
@@ -125,7 +125,7 @@ fn an_answer_ends_its_upload() {
                     assert_eq!(body, target.as_bytes());
                 }
                 client.expect_closed();
-                assert!(server.was_reset(), "half a request is not taken for a whole one");
+                assert!(!server.rest().ends_with(b"0\r\n\r\n"), "half a request is not taken for a whole one");
             }
         }
     });
@@ -180,7 +180,7 @@ fn changed_pieces_go_in_chunks() {
         read(&mut client);
         let mut client = Client::connect(front.port);
         client.send(old("/double"));
-        backend.accept().take_head();
+        drop(backend.accept());
         assert!(client.take_head().starts_with("http/1.1 500"));
     });
 }
@@ -334,13 +334,9 @@ fn curl_uploads_a_gibibyte_in_flat_memory() {
     let list = servers(&[9]);
     let front = Wireloom::run_file("examples/upload_filter.loom", &["--set", &list], |_| {});
     let upload = |size: &str| {
-        let mut zeros =
-            Command::new("head").args(["-c", size, "/dev/zero"]).stdout(Stdio::piped()).spawn().expect("head");
         let url = format!("http://127.0.0.1:{}/count", front.port);
-        let from = zeros.stdout.take().expect("zeros");
-        let out = finish(Command::new("curl").args(["-s", "-T", "-", &url]).stdin(from));
-        let _ = zeros.wait();
-        out.out
+        let line = format!("head -c {size} /dev/zero | curl -s -T - {url}");
+        finish(Command::new("sh").args(["-c", &line])).out
     };
     assert_eq!(upload("1000"), "1000\n");
     let before = front.rss_kib();

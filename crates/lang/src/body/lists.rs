@@ -541,6 +541,9 @@ impl Lower<'_, '_> {
 
     fn search(&mut self, base: &Expr, name: &Ident, p: &Pattern, body: &Expr, span: Span) -> R<Val> {
         let walk = self.walk(base)?;
+        if let (true, Walk::Items(list, elem, max)) = (self.pure_only(), &walk) {
+            return self.each_by_place((list, elem, *max), name, (p, body), span);
+        }
         let start = |s: &mut Self, ty: &Ty, e: X| {
             let l = s.temp("", ty, e, span);
             s.bounds.remove(&l);

@@ -8,6 +8,7 @@ mod become_protocol;
 pub mod built_message;
 pub mod builtins;
 pub mod calls;
+mod clause_lists;
 pub mod coerce;
 pub mod control;
 mod conversation;
