@@ -232,7 +232,7 @@ typedef struct wl_host {
     int (*keep)(struct wl_task *, wl_bytes);
     /* Of a conversation. `to`: 0 is the client of the task's connection, n its upstream n - 1,
      * which is opened if its port has one instance. `proto`: of the message. tell(), open() and
-     * become() answer 0, or the fault (WL_F_*) by which the message is lost. */
+     * change_protocol() answer 0, or the fault (WL_F_*) by which the message is lost. */
     uint32_t (*tell)(struct wl_task *, uint32_t to, uint32_t proto, wl_bytes head, uint32_t tail);   /* or WL_TO_PIECE, WL_TO_NONE */
     /* Opens an upstream to an instance of its port. One that is open is closed before. */
     uint32_t (*open)(struct wl_task *, uint32_t upstream, uint32_t index);
@@ -253,7 +253,7 @@ typedef struct wl_host {
     /* A member of the task's conversation speaks protocol `proto` from now on. Its next message is
      * read in it. It must be that of the task's message, be held, or have said nothing yet. Bytes
      * that are there already are refused, unless `rest`. */
-    uint32_t (*become)(struct wl_task *, uint32_t member, uint32_t proto, uint32_t rest);
+    uint32_t (*change_protocol)(struct wl_task *, uint32_t member, uint32_t proto, uint32_t rest);
     /* No message of a member is read until it becomes another protocol, or is released (`on` is
      * 0). */
     void (*hold)(struct wl_task *, uint32_t member, uint32_t on);

@@ -388,7 +388,7 @@ impl<'g, 'm> BodyGen<'g, 'm> {
             StmtKind::Deliver { to, protocol, msg, place } => self.deliver((to, *protocol), msg, *place),
             StmtKind::Become { member, protocol, rest, place } => {
                 let (to, proto, rest) = (member.number(), protocol.0, u32::from(*rest));
-                line!(self, "{{ const uint32_t lost_ = x->core->host->become(t, {to}, {proto}, {rest});");
+                line!(self, "{{ const uint32_t lost_ = x->core->host->change_protocol(t, {to}, {proto}, {rest});");
                 self.unless_lost(*place);
             }
             StmtKind::Hold(member) => line!(self, "x->core->host->hold(t, {}, 1);", member.number()),

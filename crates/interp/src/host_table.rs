@@ -26,7 +26,7 @@ macro_rules! host_table {
             take: Some(take),
             pooled: Some(pooled),
             upstream_id: Some(upstream_id),
-            r#become: Some(become_protocol),
+            change_protocol: Some(become_protocol),
             hold: Some(hold),
         }
     };

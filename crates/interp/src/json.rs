@@ -7,13 +7,13 @@ use std::ops::Range;
 
 const DEPTH: u32 = 64;
 
-enum Step<'a> {
+enum JsonStep<'a> {
     Key(&'a [u8]),
     Index(u32),
 }
 
 /// The steps of a path: 1, the length (2 bytes, low first), a key; or 2, an index (4 bytes).
-fn steps(mut path: &[u8]) -> Option<Vec<Step<'_>>> {
+fn steps(mut path: &[u8]) -> Option<Vec<JsonStep<'_>>> {
     let mut all = Vec::new();
     while let [kind, rest @ ..] = path {
         let size = if *kind == 1 { 2 } else { 4 };
@@ -21,10 +21,10 @@ fn steps(mut path: &[u8]) -> Option<Vec<Step<'_>>> {
         let number = number.iter().rev().fold(0u32, |n, b| n << 8 | u32::from(*b));
         if *kind == 1 {
             let (key, rest) = rest.split_at_checked(number as usize)?;
-            all.push(Step::Key(key));
+            all.push(JsonStep::Key(key));
             path = rest;
         } else {
-            all.push(Step::Index(number));
+            all.push(JsonStep::Index(number));
             path = rest;
         }
     }
@@ -38,7 +38,7 @@ struct Text<'a> {
 }
 
 /// The path from the value at hand on, if that lies on it.
-type Rest<'p> = Option<&'p [Step<'p>]>;
+type Rest<'p> = Option<&'p [JsonStep<'p>]>;
 
 impl Text<'_> {
     fn peek(&self) -> Option<u8> {
@@ -90,8 +90,8 @@ impl Text<'_> {
         for index in 0u32.. {
             let key = if array { None } else { Some(self.key()?) };
             let rest = match (path.and_then(<[_]>::split_first), &key) {
-                (Some((Step::Key(wanted), rest)), Some(Some(key))) if *wanted == key.as_slice() => Some(rest),
-                (Some((Step::Index(wanted), rest)), None) if *wanted == index => Some(rest),
+                (Some((JsonStep::Key(wanted), rest)), Some(Some(key))) if *wanted == key.as_slice() => Some(rest),
+                (Some((JsonStep::Index(wanted), rest)), None) if *wanted == index => Some(rest),
                 _ => None,
             };
             if rest.is_some() {

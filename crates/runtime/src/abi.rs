@@ -363,7 +363,7 @@ pub struct wl_host {
     pub dismiss: Option<unsafe extern "C" fn(*mut wl_task, *const u64, u32)>,
     pub wait: Option<unsafe extern "C" fn(*mut wl_task, u32, u64, u64, u32)>,
     pub changed: Option<unsafe extern "C" fn(*mut wl_core, u32, u64)>,
-    pub r#become: Option<unsafe extern "C" fn(*mut wl_task, u32, u32, u32) -> u32>,
+    pub change_protocol: Option<unsafe extern "C" fn(*mut wl_task, u32, u32, u32) -> u32>,
     pub hold: Option<unsafe extern "C" fn(*mut wl_task, u32, u32)>,
     pub pool: Option<unsafe extern "C" fn(*mut wl_task, u32, wl_bytes)>,
     pub take: Option<unsafe extern "C" fn(*mut wl_task, u32, u32) -> u32>,

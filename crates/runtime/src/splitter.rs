@@ -15,7 +15,7 @@ pub trait TailParser {
 }
 
 /// The first bytes behind those that were accepted.
-pub struct Run {
+pub struct FoundRun {
     pub used: usize,
     /// They are streamed bytes, else framing.
     pub streamed: bool,
@@ -41,10 +41,10 @@ pub struct Splitter {
 
 impl Splitter {
     /// The next run of `rest`. `eof`: no bytes follow.
-    pub fn next(&mut self, tail: &mut impl TailParser, rest: &[u8], eof: bool) -> Run {
+    pub fn next(&mut self, tail: &mut impl TailParser, rest: &[u8], eof: bool) -> FoundRun {
         let v = tail.state();
         let omit = v.flags & WL_M_OMIT;
-        let run = |used, streamed, end| Run { used, streamed, omitted: omit != 0, end };
+        let run = |used, streamed, end| FoundRun { used, streamed, omitted: omit != 0, end };
         if v.left > 0 {
             let used = v.left.min(rest.len() as u64) as usize;
             if used > 0 {

@@ -226,7 +226,7 @@ pub fn effect(env: &Env, s: &StmtKind, locals: &mut [Value]) -> Res<()> {
         }
         StmtKind::Become { member, protocol, rest, place } => {
             // SAFETY: as for reply.
-            let kind = unsafe { (*a.core().host).r#become }
+            let kind = unsafe { (*a.core().host).change_protocol }
                 .map_or(0, |f| unsafe { f(a.task, member.number(), protocol.0, u32::from(*rest)) });
             lost(kind, *place)?
         }

@@ -2,57 +2,19 @@
 //! message's list are read in place.
 
 use super::loops::Changes;
-use super::split::Cut;
+use super::walk::{Cut, Walk, MAX_ROUNDS};
 use super::Lower;
 use crate::compiler::{Reported, R, T_BOOL, T_U32, T_U64};
 use crate::ir_builder as build;
-use crate::ty::{Elem, Ty, U32, U64};
+use crate::ty::{Ty, U32, U64};
 use crate::val::{Val, Vk};
 use ir::{BinOp, Expr as X, ExprKind as K, StmtKind};
 use wireloom_ir as ir;
 use wireloom_syntax::ast::{Arg, Expr, ExprKind, Ident, Pattern, Span};
 use wireloom_syntax::Diagnostic;
 
-/// Longest `for` over a range.
-pub const MAX_ROUNDS: u64 = 1 << 24;
 /// Most bytes of the lists of one handler or function, on the 2 MiB stack of a core's thread.
 const LISTS_MAX: u64 = 1 << 20;
-
-/// The sequence of a walk.
-pub enum Walk {
-    Items(ir::Path, Elem, u64),
-    List(X, Ty, u64),
-    Replies(ir::UnitId, u64),
-    Range(X, X, u64),
-    /// Pieces of bytes.
-    Words(Cut, u64),
-    /// Rounds from a number on, the last one that 64 bits hold included.
-    Last(u64, u64),
-}
-
-impl Walk {
-    fn max(&self) -> u64 {
-        match self {
-            Walk::Items(_, _, n)
-            | Walk::List(_, _, n)
-            | Walk::Range(_, _, n)
-            | Walk::Last(_, n)
-            | Walk::Replies(_, n)
-            | Walk::Words(_, n) => *n,
-        }
-    }
-
-    fn end(&self) -> X {
-        match self {
-            Walk::Items(p, ..) => build::count(p.clone()),
-            Walk::List(l, ..) => X::new(T_U32, K::ListLen(l.clone())),
-            Walk::Replies(..) => X::new(T_U32, K::Parts),
-            Walk::Range(_, to, _) => to.clone(),
-            // Its rounds are counted by where the next word begins.
-            Walk::Words(_, n) | Walk::Last(_, n) => build::u64(*n),
-        }
-    }
-}
 
 impl Lower<'_, '_> {
     fn walk(&mut self, list: &Expr) -> R<Walk> {

@@ -38,6 +38,7 @@ pub mod sends;
 mod split;
 pub mod stmts;
 pub mod unparse_check;
+mod walk;
 pub mod wrong_value;
 
 pub use become_protocol::Talk;

@@ -1,7 +1,7 @@
 //! Pieces of bytes: `words(b)`, `split(b, ",")`, and lists of them; and `join`, which makes bytes
 //! of a list.
 
-use super::lists::{Walk, MAX_ROUNDS};
+use super::walk::{Cut, Walk, MAX_ROUNDS};
 use super::Lower;
 use crate::compiler::{R, T_BOOL, T_U32};
 use crate::ir_builder as build;
@@ -11,16 +11,6 @@ use ir::{BinOp, Expr as X, ExprKind as K, StmtKind};
 use wireloom_ir as ir;
 use wireloom_syntax::ast::{Expr, ExprKind, Span};
 use wireloom_syntax::Diagnostic;
-
-/// How a text is cut.
-pub struct Cut {
-    pub text: X,
-    pub separator: Vec<u8>,
-    /// Pieces without a byte count, too.
-    pub empty: bool,
-    /// Most pieces: the last one has the rest.
-    pub most: u64,
-}
 
 impl Lower<'_, '_> {
     /// `split(b, ",")` where something is walked over: its arguments.

@@ -2,7 +2,7 @@
 
 use super::entry_waits::EntryChanges;
 use super::failure_log::FailureLog;
-use super::pieces::PieceHandler;
+use super::piece_state::PieceHandler;
 use super::pipelining_policy::PipeliningPolicy;
 use super::slab::Id;
 use super::types::Backend;

@@ -28,7 +28,7 @@ pub(super) fn table() -> wl_host {
         dismiss: Some(dismiss),
         wait: Some(wait),
         changed: Some(changed),
-        r#become: Some(become_protocol),
+        change_protocol: Some(become_protocol),
         hold: Some(hold),
         pool: Some(pool),
         take: Some(take),

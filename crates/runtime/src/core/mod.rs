@@ -55,6 +55,7 @@ pub mod input_coalescing;
 mod large_answers;
 mod message_runs;
 mod new_settings;
+mod piece_state;
 mod pieces;
 mod pipeline;
 mod pipelining_policy;
@@ -206,7 +207,7 @@ pub struct Core {
     /// Of sessions.
     pools: session_pools::SessionPools,
     /// The piece at hand of a body that has a handler.
-    at_hand: pieces::AtHand,
+    at_hand: piece_state::AtHand,
     /// By side: clients have consecutive numbers, which programs use to take turns.
     next_conn_id: [u64; 2],
     /// The service ends; from this time on, idle connections are closed.
@@ -296,7 +297,7 @@ impl Core {
             entry_waits: entry_waits::EntryWaits::default(),
             bodies: held_body::Bodies::default(),
             pools: session_pools::SessionPools::default(),
-            at_hand: pieces::AtHand::default(),
+            at_hand: piece_state::AtHand::default(),
             next_conn_id: [(index as u64) << 48 | 1, (index as u64) << 48 | 1 << 47],
             draining: false,
             drain_idle_at: u64::MAX,

@@ -8,6 +8,7 @@
 
 use super::body_pieces::UnitTail;
 use super::input::TailProgress;
+use super::piece_state::{PieceHandler, Reading, Said};
 use super::slab::Id;
 use super::types::{flag, Mode, Side, Sink};
 use super::{Core, Raw};
@@ -16,69 +17,11 @@ use crate::buffer::OwnedBuf;
 use crate::program::{Unit, Verdict};
 use crate::splitter::{End, Splitter};
 use crate::stats::NO_PLACE;
-use wireloom_ir::desc::{Desc, HandlerOn};
 use wireloom_ir::Protocol;
 
 /// The last chunk, and no trailer fields (RFC 9112 section 7.1).
 const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
 const CHUNK_END: &[u8] = b"\r\n";
-
-/// A handler of pieces.
-#[derive(Clone, Copy)]
-pub struct PieceHandler {
-    handler: u32,
-    /// It may give other bytes in the place of a piece.
-    changes: bool,
-}
-
-impl PieceHandler {
-    /// Those of a port, by the alternatives of its protocols.
-    pub(super) fn of_port(desc: &Desc, port: u32) -> Vec<Option<PieceHandler>> {
-        let mut all = vec![None; desc.ports[port as usize].protocols.len()];
-        for (n, h) in desc.handlers.iter().enumerate() {
-            let HandlerOn::Piece { port: of, alternative, changes } = h.on else { continue };
-            if let Some(place) = all.get_mut(alternative as usize).filter(|_| of == port) {
-                *place = Some(PieceHandler { handler: n as u32, changes });
-            }
-        }
-        all
-    }
-}
-
-/// A message whose pieces have a handler, on its connection.
-pub struct Reading {
-    how: PieceHandler,
-    split: Splitter,
-    head: OwnedBuf,
-    /// Pieces go on in chunks of their own: other bytes may stand for them.
-    chunks: bool,
-    /// The handler lets the rest fall.
-    falls: bool,
-}
-
-/// The piece whose handler runs.
-#[derive(Default)]
-pub(super) struct AtHand {
-    task: Id,
-    said: Said,
-    /// The bytes in its place, or the answer.
-    bytes: Vec<u8>,
-}
-
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum Said {
-    #[default]
-    Nothing,
-    Changed,
-    Falls,
-    Answered,
-}
-
-impl AtHand {
-    pub(super) fn is_of(&self, task: Id) -> bool {
-        !task.is_nil() && self.task == task
-    }
-}
 
 impl Core {
     pub(super) fn piece_handler(&self, id: Id) -> Option<PieceHandler> {

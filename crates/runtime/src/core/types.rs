@@ -7,7 +7,7 @@
 use super::body_pieces::HeldBody;
 use super::ejection::Down;
 use super::handler_stack::HandlerStack;
-use super::pieces::Reading;
+use super::piece_state::Reading;
 use super::pipelining_policy::PipeliningPolicy;
 use super::request_numbers::RequestNumbers;
 use super::slab::Id;

@@ -207,7 +207,7 @@ fn host() -> wl_host {
         dismiss: Some(dismiss),
         wait: Some(wait),
         changed: None,
-        r#become: None,
+        change_protocol: None,
         hold: None,
         ..wl_host::without_sessions()
     }

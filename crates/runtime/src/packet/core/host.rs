@@ -74,7 +74,7 @@ pub fn table() -> wl_host {
         dismiss: Some(dismiss),
         wait: Some(wait),
         changed: None,
-        r#become: None,
+        change_protocol: None,
         hold: None,
         ..wl_host::without_sessions()
     }
