@@ -24,7 +24,7 @@ check: fmt-check
 fmt-check:
 	cargo fmt --all --check
 	cargo build --profile checks --workspace --bins
-	target/checks/wireloom fmt --check $(wildcard apps/*.loom examples/*.loom std/*.loom std/elements/*/*.loom bench/*/*.loom bench/*/apps/*.loom)
+	target/checks/wireloom fmt --check $(wildcard apps/*.loom examples/*.loom std/*.loom std/elements/*/*.loom bench/*/*.loom bench/*/apps/*.loom tests/*/*.loom)
 
 # What takes too long for every change: random runs, and ten thousand generated programs by the interpreter and compiled (an hour or more; in
 # parts, since what was loaded is never unloaded). Some of the programs optimised as for users.

@@ -2,7 +2,7 @@
 //! every fragmentation of a stream. A message that is parsed and built again from its fields is the
 //! same.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use wireloom_interp::api::parse_with;
 use wireloom_interp::differential::{contexts, is_message, Pair, Summary};
 use wireloom_interp::generate::Generator;
@@ -20,10 +20,11 @@ fn library() -> Vec<PathBuf> {
     files
 }
 
-/// The messages of a file, each with the contexts in which it is read.
-fn messages(m: &Module) -> Vec<(UnitId, Vec<u64>)> {
-    let all = (0..m.units.len() as u32).map(UnitId).map(|u| (u, contexts(m, u)));
-    all.filter(|(_, c)| !c.is_empty()).collect()
+/// The messages that a file defines, each with the contexts in which it is read.
+fn messages(file: &Path, m: &Module) -> Vec<(UnitId, Vec<u64>)> {
+    let own = format!("{}.", file.file_stem().unwrap_or_default().to_string_lossy());
+    let units = (0..m.units.len() as u32).map(UnitId).filter(|u| m.unit(*u).name.starts_with(&own));
+    units.map(|u| (u, contexts(m, u))).filter(|(_, c)| !c.is_empty()).collect()
 }
 
 /// Whether a message takes all bytes behind it: one of datagrams, or the rest of a connection.
@@ -52,7 +53,7 @@ fn any_fragmentation_by_interpreter_and_compiled_code() {
     for file in library() {
         let t = twins(&file);
         let compiled = t.compiled.as_ref().unwrap_or(&t.interpreted);
-        for (unit, contexts) in messages(&t.module) {
+        for (unit, contexts) in messages(&file, &t.module) {
             let name = &t.module.unit(unit).name;
             let mut sum = Summary::default();
             // Those with many contexts have enough streams with a few for each.
@@ -85,7 +86,7 @@ fn any_fragmentation_by_interpreter_and_compiled_code() {
 fn messages_end_where_they_end() {
     for file in library() {
         let module = module(&file);
-        for (unit, contexts) in messages(&module) {
+        for (unit, contexts) in messages(&file, &module) {
             let name = &module.unit(unit).name;
             let grammar = grammar(&module);
             let (mut made, mut ended) = (0, 0);

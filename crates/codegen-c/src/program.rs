@@ -101,18 +101,28 @@ impl<'m> Gen<'m> {
         most
     }
 
+    /// Scratch that a call of each function can take.
+    fn function_scratch(&self) -> Vec<u64> {
+        let mut known = vec![0u64; self.m.funcs.len()];
+        // Functions do not recurse: as many rounds as functions reach a fixed point.
+        for _ in 0..known.len() {
+            let before = known.clone();
+            for (i, f) in self.m.funcs.iter().enumerate() {
+                if let FuncBody::Body(b) = &f.body {
+                    known[i] = self.block_scratch(&b.block, &known)
+                }
+            }
+            if known == before {
+                break;
+            }
+        }
+        known
+    }
+
     /// Scratch that one activation of the hungriest handler can take, functions it calls included.
     fn scratch(&self) -> u64 {
         let m = self.m;
-        let mut of_func = vec![0u64; m.funcs.len()];
-        // Functions do not recurse: as many rounds as functions reach a fixed point.
-        for _ in 0..m.funcs.len() {
-            for (i, f) in m.funcs.iter().enumerate() {
-                if let FuncBody::Body(b) = &f.body {
-                    of_func[i] = self.block_scratch(&b.block, &of_func)
-                }
-            }
-        }
+        let of_func = self.function_scratch();
         let bodies = m.handlers.iter().map(|h| &h.body).chain(m.protocols.iter().flat_map(|p| p.bodies()).flatten());
         // Of inputs that are joined to, each at most once for each output that leads there.
         let mut of_input = vec![0u64; m.inputs.len()];
@@ -214,14 +224,7 @@ impl<'m> Gen<'m> {
     /// Scratch for one grammar expression or clause.
     pub fn grammar_scratch(&self) -> u64 {
         let m = self.m;
-        let mut of_func = vec![0u64; m.funcs.len()];
-        for _ in 0..m.funcs.len() {
-            for (i, f) in m.funcs.iter().enumerate() {
-                if let FuncBody::Body(b) = &f.body {
-                    of_func[i] = self.block_scratch(&b.block, &of_func)
-                }
-            }
-        }
+        let of_func = self.function_scratch();
         let mut most = 256;
         for u in 0..m.units.len() {
             m.unit_exprs(UnitId(u as u32), &mut |e, _| most = most.max(self.expr_scratch(e, &of_func)));

@@ -47,7 +47,7 @@ pub struct Desc {
     #[serde(default)]
     pub segments: Vec<SegmentDesc>,
     #[serde(default)]
-    pub nic: NicDesc,
+    pub nic: Option<NicDesc>,
     /// The app's graph as SVG, with places for its numbers ([`crate::graph::live_svg`]). Empty: it
     /// was not drawn.
     #[serde(default)]
@@ -67,14 +67,9 @@ pub struct SegmentDesc {
     pub nic: bool,
 }
 
-/// The belongings of the process of a NIC, by port and by table. Empty: there is none.
+/// The process of a NIC. Its ports and tables say `nic`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NicDesc {
-    pub ports: Vec<bool>,
-    pub tables: Vec<bool>,
-    /// Bytes of a queue's entries ([`crate::layout::Entry`]), by port.
-    #[serde(default)]
-    pub entries: Vec<u32>,
     /// Parameters of the modelled link that the program gives.
     #[serde(default)]
     pub link: Vec<(String, u64)>,
@@ -104,6 +99,9 @@ pub struct TableDesc {
     pub written: bool,
     /// Whose handlers use it.
     pub half: Half,
+    /// The process of the NIC has it.
+    #[serde(default)]
+    pub nic: bool,
 }
 
 impl TableDesc {
@@ -200,6 +198,12 @@ pub struct PortDesc {
     /// Of a queue: the part of the frame that crosses.
     #[serde(default)]
     pub part: crate::FramePart,
+    /// Of a queue of an app with a NIC: bytes of its entries ([`crate::layout::Entry`]).
+    #[serde(default)]
+    pub entry: u32,
+    /// The process of the NIC has it.
+    #[serde(default)]
+    pub nic: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

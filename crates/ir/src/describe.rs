@@ -28,7 +28,7 @@ impl crate::Module {
         let partition = core_partition::of(self).unwrap_or_default();
         let half = |of: &[Half], n: usize| of.get(n).copied().unwrap_or_default();
         let crossings = segments::place(self).unwrap_or_default().crossings;
-        let nic = segments::OnNic::of(self).unwrap_or_default();
+        let nic = segments::OnNic::of(self);
         Desc {
             app: self.app.clone(),
             picture: String::new(),
@@ -45,7 +45,7 @@ impl crate::Module {
                     live,
                 })
                 .collect(),
-            ports: self.ports.iter().enumerate().map(|(n, p)| port_desc(self, n, p, &crossings)).collect(),
+            ports: (0..self.ports.len()).map(|n| port_desc(self, n, &crossings, nic.as_ref())).collect(),
             protocols: self.protocols.iter().map(|p| protocol_desc(self, p)).collect(),
             units: self.units.iter().map(|u| u.name.clone()).collect(),
             handlers: self
@@ -65,7 +65,12 @@ impl crate::Module {
                     half: half(&partition.counters, n),
                 })
                 .collect(),
-            tables: (0..self.tables.len()).map(|n| table_desc(self, n, half(&partition.tables, n))).collect(),
+            tables: (0..self.tables.len())
+                .map(|n| {
+                    let on_nic = nic.as_ref().is_some_and(|nic| nic.tables[n]);
+                    TableDesc { nic: on_nic, ..table_desc(self, n, half(&partition.tables, n)) }
+                })
+                .collect(),
             upstreams: self.upstreams.iter().map(|c| UpstreamDesc { name: c.name.clone(), port: c.port.0 }).collect(),
             places: self.places.iter().map(|p| place_desc(self, p)).collect(),
             faults: self.faults.clone(),
@@ -94,21 +99,13 @@ impl crate::Module {
                     nic: s.device == crate::ops::Device::Nic,
                 })
                 .collect(),
-            nic: NicDesc {
-                entries: nic.ports.iter().zip(&self.ports).map(|(_, p)| entry_bytes(self, p)).collect(),
-                ports: nic.ports,
-                tables: nic.tables,
-                link: self.link.clone(),
-            },
+            nic: nic.is_some().then(|| NicDesc { link: self.link.clone() }),
         }
     }
 }
 
-fn entry_bytes(m: &crate::Module, p: &crate::Port) -> u32 {
-    crate::layout::Entry::of(m, &p.carries).bytes
-}
-
-fn port_desc(m: &crate::Module, n: usize, p: &crate::Port, crossings: &Crossings) -> PortDesc {
+fn port_desc(m: &crate::Module, n: usize, crossings: &Crossings, nic: Option<&segments::OnNic>) -> PortDesc {
+    let p = &m.ports[n];
     let senders = crossings.get(&crate::PortId(n as u32)).into_iter().flatten();
     PortDesc {
         name: p.name.clone(),
@@ -121,6 +118,8 @@ fn port_desc(m: &crate::Module, n: usize, p: &crate::Port, crossings: &Crossings
         sent: is_sent_to(m, n),
         senders: senders.map(|s| s.0).collect(),
         part: p.carries.part,
+        entry: nic.map_or(0, |_| crate::layout::Entry::of(m, &p.carries).bytes),
+        nic: nic.is_some_and(|nic| nic.ports[n]),
     }
 }
 
@@ -209,6 +208,7 @@ fn table_desc(m: &crate::Module, n: usize, half: Half) -> TableDesc {
         idle: t.idle,
         evict_lru: t.evict_lru,
         half,
+        nic: false,
     }
 }
 

@@ -9,8 +9,6 @@ use crate::*;
 /// `wl_table_stats`: eight u64 (entries, hits, misses, inserts, evictions, expired, rejected,
 /// bytes).
 pub const TABLE_STATS: u64 = 64;
-pub const TABLE_STAT_NAMES: [&str; 8] =
-    ["entries", "hits", "misses", "inserts", "evictions", "expired", "rejected", "bytes"];
 
 /// Offset of a counter in `wl_core.state`.
 pub fn counter_offset(c: CounterId) -> u64 {

@@ -52,11 +52,6 @@ pub fn is_field(m: &Module, ty: TyId) -> bool {
 }
 
 impl Module {
-    /// The value of a field that nobody has written.
-    pub fn packet_default(&self, f: PacketFieldId) -> Expr {
-        self.packet[f.index()].init.clone()
-    }
-
     /// The parts that a queue carries. None: the port is no queue.
     pub fn carries(&self, port: PortId) -> Option<&Carries> {
         self.ports.get(port.index()).filter(|p| p.kind.is_queue()).map(|p| &p.carries)

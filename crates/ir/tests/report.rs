@@ -285,11 +285,8 @@ fn signals_are_lines_of_elements(mut m: Module) {
 /// Wires between any elements, to themselves and back, with segments: no box covers another.
 #[test]
 fn graphs_of_any_shape_have_a_picture() {
-    let mut seed = 1u64;
-    let mut random = |below: usize| {
-        seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        (seed >> 33) as usize % below
-    };
+    let mut source = fastrand::Rng::with_seed(1);
+    let mut random = |below: usize| source.usize(..below);
     for round in 0..30 {
         let mut m = text::parse(include_str!("passes/inline_elements.ir")).unwrap();
         let (element, input) = (m.elements[0].clone(), m.inputs[0].clone());

@@ -353,6 +353,8 @@ mod tests {
             sent: true,
             senders: Vec::new(),
             part: wireloom_ir::FramePart::Whole,
+            entry: 0,
+            nic: false,
         };
         Desc {
             app: "a".into(),

@@ -295,6 +295,8 @@ fn desc(exclusive: bool) -> Desc {
         sent: true,
         senders: Vec::new(),
         part: wireloom_ir::FramePart::Whole,
+        entry: 0,
+        nic: false,
     };
     let on = |on| HandlerDesc {
         name: format!("{on:?}"),

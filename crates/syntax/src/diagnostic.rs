@@ -102,10 +102,6 @@ impl Diagnostic {
         self
     }
 
-    pub fn boxed(self) -> Box<Self> {
-        Box::new(self)
-    }
-
     pub fn is_error(&self) -> bool {
         self.severity == Severity::Error
     }

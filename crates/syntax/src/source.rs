@@ -249,10 +249,6 @@ impl Source {
         let end = self.lines.get(line).map_or(self.text.len(), |&next| next as usize);
         self.text[start..end].trim_end_matches(['\n', '\r'])
     }
-
-    pub fn line_count(&self) -> usize {
-        self.lines.len()
-    }
 }
 
 #[cfg(test)]

@@ -116,7 +116,13 @@ pub fn serve_all(
     let specs: Vec<AppSpec> =
         programs.into_iter().zip(sets).map(|((program, desc), sets)| AppSpec { program, desc, sets }).collect();
     // An app with segments on a NIC is the only one of its process.
-    let link = specs.iter().map(|s| &s.desc.nic.link).find(|l| !l.is_empty()).cloned().unwrap_or_default();
+    let link = specs
+        .iter()
+        .filter_map(|s| s.desc.nic.as_ref())
+        .map(|n| &n.link)
+        .find(|l| !l.is_empty())
+        .cloned()
+        .unwrap_or_default();
     let options = ServeOptions {
         cpus: cpus(args.cores.as_deref())?,
         engine: match args.engine {

@@ -78,7 +78,7 @@ impl<'v> HostedTable<'v> {
 
     /// The first core of the process that has the table.
     fn home(&self) -> usize {
-        let nic = self.desc.nic.tables.get(self.index) == Some(&true);
+        let nic = self.is().nic;
         let of = SegmentDesc::of_cores(&self.desc.segments);
         of.iter().position(|s| self.desc.segments[*s].nic == nic).unwrap_or(0)
     }

@@ -135,11 +135,6 @@ impl App {
         unsafe { first_line(&mut *self.shared.0.get()) }
     }
 
-    /// Address of the shared memory, for table statistics.
-    pub fn shared_address(&self) -> *const u8 {
-        self.shared_ptr().cast()
-    }
-
     /// The statistics of a table: entries, hits, misses, inserts, evictions, expired, rejected,
     /// bytes.
     pub fn table_stats(&self, table: usize) -> Option<[u64; 8]> {

@@ -70,7 +70,7 @@ pub(crate) fn prepare(specs: Vec<AppSpec>, frames: Options) -> Result<(Prepared,
     let (mut apps, mut services) = (Vec::new(), Vec::new());
     let tables: Arc<Tables> = Arc::default();
     for (mut spec, frames) in specs.into_iter().zip(&each) {
-        if matches!(frames.nic, Role::Cpu) && !spec.desc.nic.ports.is_empty() {
+        if matches!(frames.nic, Role::Cpu) && spec.desc.nic.is_some() {
             spec.program = spec.program.with_outside(tables.clone());
         }
         let (packets, other) = partition(spec, frames)?;
@@ -81,7 +81,7 @@ pub(crate) fn prepare(specs: Vec<AppSpec>, frames: Options) -> Result<(Prepared,
     let mut each = each;
     if let ([app], [frames]) = (&apps[..], &mut each[..]) {
         frames.joint = joint(app, frames)?.map(Arc::new);
-        frames.joint.iter().for_each(|j| tables.lie(j, &app.desc.nic.tables));
+        frames.joint.iter().for_each(|j| tables.lie(j, app.desc.tables.iter().map(|t| t.nic).collect()));
     }
     let loads = apps.iter().zip(&each).map(|(a, f)| Loads::read(&a.desc, &f.load)).collect::<Result<Vec<_>, _>>()?;
     apps.iter().zip(&each).try_for_each(|(a, f)| table_files::check_dumps(&a.desc, &f.dump))?;
@@ -91,7 +91,7 @@ pub(crate) fn prepare(specs: Vec<AppSpec>, frames: Options) -> Result<(Prepared,
 /// The memory that this process shares with the other one, if an app has segments `on nic` and a
 /// process for them.
 fn joint(app: &Arc<App>, frames: &Options) -> Result<Option<Joint>, Error> {
-    if app.desc.nic.ports.is_empty() {
+    if app.desc.nic.is_none() {
         return Ok(None);
     }
     let (desc, ways, link) = (&app.desc, port_bindings::ways(app), frames.link);

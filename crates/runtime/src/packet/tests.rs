@@ -82,6 +82,8 @@ fn port(name: &str, engine: FrameEngine) -> PortDesc {
         sent: true,
         senders: Vec::new(),
         part: wireloom_ir::FramePart::Whole,
+        entry: 0,
+        nic: false,
     }
 }
 

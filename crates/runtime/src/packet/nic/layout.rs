@@ -25,12 +25,11 @@ impl ProcessSide {
     }
 
     pub fn has_port(self, desc: &Desc, port: usize) -> bool {
-        self.has(desc.nic.ports.get(port) == Some(&true))
+        self.has(desc.ports[port].nic)
     }
 
     pub fn has_table(self, desc: &Desc, table: &str) -> bool {
-        let at = desc.tables.iter().position(|t| t.name == table);
-        self.has(at.is_some_and(|n| desc.nic.tables.get(n) == Some(&true)))
+        self.has(desc.tables.iter().any(|t| t.name == table && t.nic))
     }
 
     /// Of each core of the app, in their order.

@@ -28,7 +28,7 @@ const ENTRY_WORDS: usize = 16;
 
 impl Carried {
     pub fn of(desc: &Desc, port: usize) -> Carried {
-        let entry = desc.nic.entries.get(port).copied().unwrap_or(0) as usize;
+        let entry = desc.ports[port].entry as usize;
         Carried { entry: entry.min(8 * ENTRY_WORDS), part: desc.ports[port].part }
     }
 

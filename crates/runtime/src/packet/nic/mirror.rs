@@ -98,8 +98,8 @@ impl Mirror {
 pub struct Tables(OnceLock<(Arc<Joint>, Vec<bool>)>);
 
 impl Tables {
-    pub fn lie(&self, joint: &Arc<Joint>, which: &[bool]) {
-        let _ = self.0.set((joint.clone(), which.to_vec()));
+    pub fn lie(&self, joint: &Arc<Joint>, which: Vec<bool>) {
+        let _ = self.0.set((joint.clone(), which));
     }
 }
 

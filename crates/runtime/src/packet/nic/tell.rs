@@ -143,7 +143,7 @@ pub fn explained(desc: &Desc, link: &Link) -> String {
 /// Of full batches of small and of large frames.
 fn costs(desc: &Desc, link: &Link, port: usize, to_card: bool) -> String {
     let form = Form { slot: link.entry as usize, slots: 0 };
-    let entry = desc.nic.entries.get(port).copied().unwrap_or(0) as usize;
+    let entry = desc.ports[port].entry as usize;
     let of = |frame: usize| {
         // A frame that may be cut is cut behind its headers: 54 bytes with IPv4 and TCP.
         let there = match desc.ports[port].part {

@@ -14,6 +14,7 @@ fn parts() -> TableDesc {
         evict_lru: false,
         written: true,
         half: Half::Both,
+        nic: false,
     }
 }
 
