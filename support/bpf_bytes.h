@@ -95,7 +95,7 @@ WL_INLINE wl_bytes wl_of_frame(wl_fx *x, uint32_t at, uint32_t end) {
         _Pragma("unroll") for (unsigned w_ = 0; w_ < WL_FEW_BYTES; w_ += 8) { \
             if (w_ >= c_) break; \
             const uint64_t left_ = c_ - w_; \
-            *(uint64_t *)((to) + w_) = wl_word_of((x)->scratch, p_.p + w_) & WL_LOW(left_); \
+            *(uint64_t *)((uint8_t *)(to) + w_) = wl_word_of((x)->scratch, p_.p + w_) & WL_LOW(left_); \
         } \
     } else (void)bpf_probe_read_kernel((to), (uint32_t)c_, WL_SPOT((x)->scratch->b, p_.p)); } while (0)
 /* A constant has a place of its own, before all others. */

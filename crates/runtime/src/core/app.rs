@@ -99,6 +99,7 @@ impl App {
             .collect();
         let shared = shared.unwrap_or_else(|| Arc::new(SharedMemory::of(&program, &settings)));
         let (classes, class_numbers) = answer_classes(&desc);
+        let told = FailureLog::new(desc.faults.len());
         Ok(Arc::new(App {
             program,
             desc,
@@ -108,7 +109,7 @@ impl App {
             half,
             classes,
             class_numbers,
-            told: Default::default(),
+            told,
             entry_changes: EntryChanges::default(),
         }))
     }

@@ -3,25 +3,21 @@
 use crate::abi::WL_F_USER;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Kinds of faults with a log line of their own; the last one stands for all others.
-const KINDS: usize = WL_F_USER as usize;
-
 const SUPPRESSED: u64 = (1 << 24) - 1;
 
 /// The log lines of an app, for each kind of fault. A word holds the second of the last line (1 is
 /// the first). Its low 24 bits count the faults since then without a line.
-pub struct FailureLog([AtomicU64; KINDS]);
-
-impl Default for FailureLog {
-    fn default() -> Self {
-        FailureLog(std::array::from_fn(|_| AtomicU64::new(0)))
-    }
-}
+pub struct FailureLog(Box<[AtomicU64]>);
 
 impl FailureLog {
+    /// Of a program with this many faults of its own.
+    pub(super) fn new(own: usize) -> Self {
+        FailureLog((0..WL_F_USER as usize + own).map(|_| AtomicU64::new(0)).collect())
+    }
+
     /// Whether a word may be said; then, how many were not said before it.
     pub(super) fn may(&self, kind: u32, second: u64) -> Option<u64> {
-        let cell = &self.0[(kind as usize).min(KINDS - 1)];
+        let cell = &self.0[(kind as usize).min(self.0.len() - 1)];
         let now = (second + 1) << 24;
         let step = |old: u64| {
             Some(if old & !SUPPRESSED == now { now | ((old & SUPPRESSED) + 1).min(SUPPRESSED) } else { now })
@@ -53,7 +49,7 @@ mod tests {
 
     #[test]
     fn one_word_a_second_and_kind_and_the_rest_is_counted() {
-        let told = FailureLog::default();
+        let told = FailureLog::new(1);
         assert_eq!(told.may(8, 0), Some(0));
         assert_eq!(told.may(8, 0), None);
         assert_eq!(told.may(9, 0), Some(0));
@@ -63,6 +59,7 @@ mod tests {
         assert_eq!(told.may(8, 5), None);
         assert_eq!(told.left(6).collect::<Vec<_>>(), [(8, 1)]);
         assert_eq!(told.left(7).count(), 0);
-        assert_eq!(told.may(1000, 7), Some(0), "kinds beyond the table share the last place");
+        assert_eq!(told.may(31, 7), Some(0));
+        assert_eq!(told.may(WL_F_USER, 7), Some(0), "a fault of the program's own");
     }
 }
