@@ -30,6 +30,8 @@ enum Peer {
     Above,
     /// A program by hand: the ratio of what lies above the floors of both, by hand and ours.
     Hand { name: &'static str, floors: [&'static str; 2] },
+    /// Debian's xdp-filter with all features, above an empty program.
+    XdpFilter,
     /// A figure measured elsewhere, above a program that restores the frame.
     Quoted(f64),
 }
@@ -112,6 +114,13 @@ const JOBS: &[Job] = &[
         peer: Peer::Hand { name: "kept_1m", floors: EMPTY },
         must: 1.2,
         aim: 1.05,
+    },
+    Job {
+        title: "1,000 rules, beside xdp-filter with all features and no rule",
+        ours: "rules",
+        peer: Peer::XdpFilter,
+        must: 0.7,
+        aim: 0.5,
     },
     Job {
         title: "GET hit, 16 bytes of key, 32 of value, beside BMC's 208 ns on an EPYC",
@@ -243,6 +252,22 @@ fn fill(object: &mut Object) {
     }
 }
 
+/// xdp-filter of the package xdp-tools. None: it is not there.
+fn xdp_filter() -> Option<Hand> {
+    let object = PathBuf::from(format!("/usr/lib/{}-linux-gnu/bpf/xdpfilt_alw_all.o", std::env::consts::ARCH));
+    if !object.exists() {
+        return None;
+    }
+    let pins = PathBuf::from(format!("/sys/fs/bpf/wireloom-bench-{}", std::process::id()));
+    std::fs::create_dir(&pins).expect("/sys/fs/bpf is a BPF file system");
+    let filter = Hand::load_object(&object, &pins);
+    std::fs::remove_dir_all(&pins).expect("the pins can be removed");
+    Some(filter.unwrap_or_else(|e| panic!("xdp-filter: {e}")))
+}
+
+/// Its program with all features.
+const XDP_FILTER: &str = "xdpfilt_alw_all";
+
 fn median(all: &mut [f64]) -> f64 {
     all.sort_unstable_by(f64::total_cmp);
     all[all.len() / 2]
@@ -261,6 +286,7 @@ fn main() {
     let rules = OURS.iter().position(|n| *n == "rules").expect("it is measured");
     fill(&mut ours[rules].lock().unwrap());
     let (mut of_hand, mut of_ours) = (vec![Vec::new(); HAND.len()], vec![Vec::new(); OURS.len()]);
+    let (filter, mut of_filter) = (xdp_filter(), Vec::new());
     let frame = frame();
     for round in 0..=rounds {
         for (n, name) in HAND.iter().enumerate() {
@@ -270,6 +296,10 @@ fn main() {
             if round > 0 {
                 of_hand[n].push(ns)
             }
+        }
+        if let Some(filter) = &filter {
+            let ns = filter.run(XDP_FILTER, &frame, repeat(XDP_FILTER)).expect("the program runs");
+            of_filter.extend((round > 0).then_some(ns));
         }
         for (n, name) in OURS.iter().enumerate() {
             let ran = ours[n].lock().unwrap().test_many(0, &frame, repeat(name)).expect("the program runs");
@@ -292,6 +322,11 @@ fn main() {
                 let floor = if ours == "empty" { empty } else { by_us(ours) };
                 (by_us(j.ours) - floor) / (by_hand(name) - by_hand(hand))
             }
+            Peer::XdpFilter if of_filter.is_empty() => {
+                println!("| {}: the package xdp-tools is not there |", j.title);
+                continue;
+            }
+            Peer::XdpFilter => (by_us(j.ours) - empty) / (median(&mut of_filter.clone()) - empty),
             Peer::Quoted(ns) => (by_hand(j.ours) - by_hand("restored_alone")) / ns,
         };
         let word = if result <= j.aim {
@@ -307,6 +342,9 @@ fn main() {
     for (n, name) in OURS.iter().enumerate() {
         let verified = ours[n].lock().unwrap().verified().map_or("-".into(), |v| v.to_string());
         println!("| {name} | {:.2} | {verified} |", by_us(name));
+    }
+    if !of_filter.is_empty() {
+        println!("| xdp-filter | {:.2} | |", median(&mut of_filter));
     }
     for name in HAND {
         println!("| {name}, by hand | {:.2} | |", by_hand(name));

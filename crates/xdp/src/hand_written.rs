@@ -10,6 +10,7 @@ use aya::programs::Xdp;
 use aya::Ebpf;
 use std::io;
 use std::os::fd::AsFd;
+use std::path::Path;
 
 pub struct Hand {
     ebpf: Ebpf,
@@ -19,7 +20,17 @@ impl Hand {
     /// Compiles and loads the programs of a C file, which may include `bpf.h`.
     pub fn load(text: &str) -> Result<Hand, Error> {
         kernel::check(true)?;
-        let mut ebpf = aya::EbpfLoader::new().load(&compile_text(text, false, &[])?.bytes).map_err(of_loading)?;
+        Hand::of(aya::EbpfLoader::new().load(&compile_text(text, false, &[])?.bytes).map_err(of_loading)?)
+    }
+
+    /// Loads a compiled object. Maps that it wants pinned are pinned in a folder of a BPF file
+    /// system.
+    pub fn load_object(object: &Path, pins: &Path) -> Result<Hand, Error> {
+        kernel::check(true)?;
+        Hand::of(aya::EbpfLoader::new().default_map_pin_directory(pins).load_file(object).map_err(of_loading)?)
+    }
+
+    fn of(mut ebpf: Ebpf) -> Result<Hand, Error> {
         for (_, program) in ebpf.programs_mut() {
             let program: &mut Xdp =
                 program.try_into().map_err(|e: aya::programs::ProgramError| Error::Compile(e.to_string()))?;
