@@ -9,6 +9,7 @@ mod edits;
 mod generated;
 mod kinds;
 mod live;
+mod live_apps;
 mod per_core;
 mod process;
 mod queues;

@@ -1,0 +1,172 @@
+//! Apps in the hook of real interfaces, between hosts in namespaces.
+
+use super::live::{has_xdp, ready, TOOLS};
+use serde_json::Value;
+use wireloom_tests::net::Net;
+use wireloom_tests::Wireloom;
+
+/// Two hosts at one wire. The first one finds the other without ARP, which no app answers.
+fn two(address: &str) -> Option<Net> {
+    if !has_xdp() {
+        return None;
+    }
+    let net = Net::new(&["c", "s"], &TOOLS)?;
+    net.link(("c", "eth0", "02:00:00:00:00:01"), ("s", "eth0", "02:00:00:00:00:02"));
+    net.sh("c", "ip addr add 10.4.0.1/24 dev eth0");
+    net.sh("c", &format!("ip neigh add {address} lladdr 02:00:00:00:00:02 dev eth0 nud permanent"));
+    net.sh("s", "ip neigh add 10.4.0.1 lladdr 02:00:00:00:00:01 dev eth0 nud permanent");
+    ready(&net, &[("c", "eth0"), ("s", "eth0")]);
+    Some(net)
+}
+
+/// A command at a running app, in JSON.
+fn asked(control: &str, args: &[&str]) -> Value {
+    let said = Wireloom::command(&[args, &["--json", "--control", control]].concat());
+    assert_eq!(said.code, Some(0), "{args:?}: {}", said.text);
+    serde_json::from_str(&said.text).unwrap_or_else(|e| panic!("{e}: {}", said.text))
+}
+
+/// Datagrams to a port: so many, each with this many bytes.
+fn datagrams(net: &Net, to: &str, port: u16, count: u32, bytes: u32) {
+    let script = format!(
+        "import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind(('', 4000)); \
+         [s.sendto(bytes({bytes}), ('{to}', {port})) for _ in range({count})]"
+    );
+    net.sh("c", &format!("python3 -c \"{script}\""));
+}
+
+/// Each flow has all of its packets and bytes, seen while they are counted.
+#[test]
+fn flows_live() {
+    let Some(net) = two("10.4.0.2") else { return };
+    let control = net.folder.join("control").display().to_string();
+    let args = ["--place", "xdp", "--bind", "wire=nic:eth0", "--control", &control];
+    let mut app = net.app("s", "flow_tracker", &args);
+    for port in 1..=5u16 {
+        datagrams(&net, "10.4.0.2", port, 100 * u32::from(port), 58);
+    }
+    let packets = |port: u64| -> Option<(u64, u64)> {
+        let all = asked(&control, &["table", "flows"]);
+        let flow = all.as_array()?.iter().find(|f| f["dport"] == port)?.clone();
+        Some((flow["packets"].as_u64()?, flow["bytes"].as_u64()?))
+    };
+    net.until("the last flow is whole", || packets(5).is_some_and(|f| f.0 == 500));
+    for port in 1..=5u64 {
+        assert_eq!(packets(port), Some((100 * port, 100 * port * 100)), "{port}");
+    }
+    app.kill();
+}
+
+/// The flow with most bytes stands out among a hundred small ones.
+#[test]
+fn heavy_flows_live() {
+    let Some(net) = two("10.4.0.2") else { return };
+    let control = net.folder.join("control").display().to_string();
+    let args = ["--place", "xdp", "--bind", "wire=nic:eth0", "--control", &control];
+    let mut app = net.app("s", "flow_classifier", &args);
+    let small = "import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); \
+         [s.sendto(bytes(20), ('10.4.0.2', p)) for p in range(1000, 1100)]";
+    net.sh("c", &format!("python3 -c \"{small}\""));
+    datagrams(&net, "10.4.0.2", 7, 300, 958);
+    let heavy = || asked(&control, &["table", "heavy"]);
+    net.until("it is found", || heavy().as_array().is_some_and(|all| !all.is_empty()));
+    let found = heavy();
+    let all = found.as_array().expect("entries");
+    // The sketch never counts too few.
+    let least = |f: &Value| f["bytes"].as_u64().is_some_and(|b| b >= 300 * 1000);
+    net.until("all of its bytes are counted", || heavy().as_array().is_some_and(|all| all.iter().any(least)));
+    assert!(all.len() == 1 && all[0]["dport"] == 7 && all[0]["sport"] == 4000, "{found}");
+    app.kill();
+}
+
+/// The port opens to the one connection whose host has knocked. The host's own stack serves it.
+#[test]
+fn knocking_live() {
+    let Some(net) = two("10.4.0.2") else { return };
+    net.sh("s", "ip addr add 10.4.0.2/24 dev eth0");
+    let args = ["--place", "xdp", "--bind", "wire=nic:eth0", "--bind", "kernel=kernel", "--control", "off"];
+    let mut app = net.app("s", "port_knocking", &args);
+    let server = net.http("s", 22);
+    let refused = || {
+        let o = net.try_sh("c", "curl -sS --max-time 1 http://10.4.0.2:22/");
+        assert_eq!(o.code, Some(28), "{}", o.text);
+    };
+    // A knock has no answer: a connection is tried and given up.
+    let knock = |ports: &[u32]| {
+        for p in ports {
+            net.try_sh("c", &format!("curl -s --max-time 0.3 http://10.4.0.2:{p}/"));
+        }
+    };
+    refused();
+    knock(&[5123, 7345, 6234, 8456]);
+    refused();
+    knock(&[5123, 6234, 7345, 8456]);
+    assert_eq!(net.curl("c", "http://10.4.0.2:22/"), "s");
+    // That was one connection; the next one must knock again.
+    refused();
+    knock(&[5123, 6234, 7345, 8456]);
+    assert_eq!(net.curl("c", "http://10.4.0.2:22/big -o /dev/null -w %{size_download}"), "1048576");
+    let other = net.try_sh("c", "ping -c 1 -W 0.3 10.4.0.2");
+    assert_ne!(other.code, Some(0), "{}", other.text);
+    app.kill();
+    drop(server);
+}
+
+/// Rules between two hosts, one app for each direction; a rule changes while they talk.
+#[test]
+fn rules_live() {
+    if !has_xdp() {
+        return;
+    }
+    let Some(net) = Net::new(&["c", "fw", "s"], &TOOLS) else { return };
+    net.link(("c", "eth0", "02:00:00:00:00:01"), ("fw", "in", "02:00:00:00:00:02"));
+    net.link(("s", "eth0", "02:00:00:00:00:03"), ("fw", "out", "02:00:00:00:00:04"));
+    for (host, own, other, mac) in [("c", "10.6.0.1", "10.6.0.2", 3), ("s", "10.6.0.2", "10.6.0.1", 1)] {
+        net.sh(host, &format!("ip addr add {own}/24 dev eth0"));
+        net.sh(host, &format!("ip neigh add {other} lladdr 02:00:00:00:00:0{mac} dev eth0 nud permanent"));
+    }
+    ready(&net, &[("c", "eth0"), ("s", "eth0")]);
+    let rules = |name: &str, text: &str| {
+        let path = net.folder.join(name);
+        std::fs::write(&path, text).expect("the folder is writable");
+        format!("rules={}", path.display())
+    };
+    let there = rules(
+        "there",
+        r#"[{"priority": 9, "dst": "10.6.0.2", "dport": [80, 5201], "proto": 6, "action": "accept"},
+        {"priority": 10, "dport": 81, "proto": 6, "action": "drop"}, {"priority": 1, "src": "10.6.0.0/24", "proto": 1, "action": "accept"}]"#,
+    );
+    let back = rules(
+        "back",
+        r#"[{"priority": 9, "src": "10.6.0.2", "sport": [80, 5201], "proto": 6, "action": "accept"},
+        {"priority": 1, "proto": 1, "action": "accept"}]"#,
+    );
+    let control = net.folder.join("control").display().to_string();
+    let app = |wire: &str, accepted: &str, load: &str, control: &str| {
+        let (wire, accepted) = (format!("wire=nic:{wire}"), format!("accepted=nic:{accepted}"));
+        let args = ["--place", "xdp", "--bind", &wire, "--bind", &accepted, "--load", load, "--control", control];
+        net.app("fw", "openflow_firewall", &args)
+    };
+    let (mut out, mut home) = (app("in", "out", &there, &control), app("out", "in", &back, "off"));
+    net.ping("c", "10.6.0.2", 10, 56);
+    let servers = [net.http("s", 80), net.http("s", 81), net.http("s", 79)];
+    let refused = |port: u16| {
+        let o = net.try_sh("c", &format!("curl -sS --max-time 0.5 http://10.6.0.2:{port}/"));
+        assert_eq!(o.code, Some(28), "{port}: {}", o.text);
+    };
+    assert_eq!(net.curl("c", "http://10.6.0.2/"), "s");
+    assert_eq!(net.curl("c", "http://10.6.0.2/big -o /dev/null -w %{size_download}"), "1048576");
+    refused(81);
+    refused(79);
+    let told = |args: &[&str]| {
+        let said = Wireloom::command(&[&["table", "rules"], args, &["--control", &control]].concat());
+        assert_eq!(said.code, Some(0), "{args:?}: {}", said.text);
+    };
+    told(&["delete", "priority=10", "dport=81", "proto=6"]);
+    assert_eq!(net.curl("c", "http://10.6.0.2:81/"), "s");
+    told(&["insert", "priority=11", "dst=10.6.0.2", "action=drop"]);
+    refused(80);
+    out.kill();
+    home.kill();
+    drop(servers);
+}
