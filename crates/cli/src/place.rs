@@ -467,9 +467,9 @@ impl Placed {
         self.parts.iter().any(|p| p.handler.index() == h && !p.filter)
     }
 
-    /// The interfaces from which the process takes frames that the hook leaves to it.
-    pub fn hooked(&self) -> Vec<Hooked> {
-        self.hooked.clone()
+    pub fn hook_part(&self) -> serve::HookPart {
+        let interfaces = self.parts.iter().flat_map(|p| p.interfaces.clone()).collect();
+        serve::HookPart { hooked: self.hooked.clone(), interfaces }
     }
 
     /// Ports that the CPU neither reads nor sends to are bound to nothing.

@@ -58,8 +58,8 @@ pub fn run(mut args: Run) -> Outcome {
     }
     let interpreted = programs.iter().any(|p| p.2);
     let programs = programs.into_iter().map(|(program, desc, _)| (program, desc)).collect();
-    let (attach, hooked) = (placed.attach(args.xdp_mode), placed.hooked());
-    serve::serve_all(programs, &args.serve, begin, interpreted, (hooked, attach))?;
+    let hook = (placed.hook_part(), placed.attach(args.xdp_mode));
+    serve::serve_all(programs, &args.serve, begin, interpreted, hook)?;
     placed.tell();
     // Compilers that still run are of no use to anybody.
     drop(later);

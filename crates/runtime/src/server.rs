@@ -154,6 +154,10 @@ impl Running {
                 }
                 Heard::End => stop.end(),
             }
+            if let Some(names) = self.packets.as_mut().and_then(|p| p.interfaces.lost()) {
+                self.failed = Some(Error::Program(format!("no interface is left: {names} is gone")));
+                stop.drain();
+            }
             if stop.state() != told {
                 told = stop.state();
                 told_at = Instant::now();

@@ -309,3 +309,49 @@ fn kv_cache_live() {
 fn counter_of(shown: &Value, name: &str) -> Option<u64> {
     shown.as_array()?.iter().find(|c| c["counter"] == name)?["value"].as_u64()
 }
+
+/// Interfaces that are removed are named, in the hook and without it. The run ends with the last
+/// one, in order: tables are written.
+#[test]
+fn interfaces_that_go() {
+    if !has_xdp() {
+        return;
+    }
+    let Some(net) = Net::new(&["a", "b"], &TOOLS) else { return };
+    for (how, places) in [("cpu", &[][..]), ("xdp", &["--place", "xdp"])] {
+        for n in 0..2 {
+            let mac = |side: u32| format!("02:00:00:00:0{side}:0{n}");
+            net.link(("a", &format!("a{n}"), &mac(1)), ("b", &format!("b{n}"), &mac(2)));
+        }
+        let dump = net.folder.join(format!("{how}.json"));
+        let written = format!("stations={}", dump.display());
+        let args = ["--bind", "ports=nic:a0,a1", "--control", "off", "--dump", &written];
+        let mut app = net.app("a", "learning_switch", &[&args[..], places].concat());
+        net.sh("b", "ip link del b0");
+        net.until("it is named", || app.output().contains("interface `a0` is gone"));
+        net.sh("b", "ip link del b1");
+        let code = app.exit_code(std::time::Duration::from_secs(20));
+        let said = app.output();
+        assert_eq!(code, Some(1), "{how}: {said}");
+        assert!(said.contains("wireloom: no interface is left: `a0`, `a1` is gone"), "{how}: {said}");
+        assert!(dump.exists(), "{how}: {said}");
+    }
+}
+
+/// A process without the rights for the hook is told which it lacks.
+#[test]
+fn rights_that_are_missing() {
+    if !has_xdp() {
+        return;
+    }
+    let Some(net) = Net::new(&["a", "b"], &["setpriv"]) else { return };
+    net.link(("a", "a0", "02:00:00:00:0a:01"), ("b", "b0", "02:00:00:00:0b:01"));
+    let run = format!("{} run apps/xdp_firewall.loom --bind wire=nic:a0 --control off", Wireloom::binary().display());
+    for (set, lacks) in [("bpf,-sys_admin", "CAP_BPF"), ("perfmon,-sys_admin", "CAP_PERFMON")] {
+        let out = net.try_sh("a", &format!("setpriv --bounding-set=-{set} --inh-caps=-{set} {run}"));
+        let why = format!(
+            "wireloom: XDP needs root, or the capabilities CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON; this process lacks {lacks}\n"
+        );
+        assert!(out.code == Some(1) && out.text.ends_with(&why), "{}", out.text);
+    }
+}

@@ -62,7 +62,7 @@ pub fn built(payload: Payload) -> Outcome {
         .after_help(parameters(&desc));
     let args = built_args(command)?;
     let program = Program::load(&payload.library)?;
-    serve_all(vec![(program, desc)], &args.serve, begin, false, (Vec::new(), || {}))
+    serve_all(vec![(program, desc)], &args.serve, begin, false, (HookPart::default(), || {}))
 }
 
 fn built_args(command: clap::Command) -> Result<Built, Failure> {
@@ -102,14 +102,23 @@ fn parameters(desc: &Desc) -> String {
 /// So many kinds of faults are listed at the end of a run.
 const FAULTS_TOLD: usize = 4;
 
-/// `hooked`: interfaces with a program in the XDP hook. `started` is called once all ports are open
+/// The part of an app in the kernel's XDP hook.
+#[derive(Default)]
+pub struct HookPart {
+    /// Interfaces from which the process takes frames.
+    pub hooked: Vec<packet::Hooked>,
+    /// All interfaces with a program of the app.
+    pub interfaces: Vec<String>,
+}
+
+/// `started` is called once all ports are open
 /// and all tables are loaded.
 pub fn serve_all(
     programs: Vec<(Program, Desc)>,
     args: &Serve,
     begin: Instant,
     interpreted: bool,
-    (hooked, started): (Vec<packet::Hooked>, impl FnOnce() + Send + 'static),
+    (hook, started): (HookPart, impl FnOnce() + Send + 'static),
 ) -> Outcome {
     let sets = sets(&programs.iter().map(|p| &p.1).collect::<Vec<_>>(), args.sets())?;
     let descs: Vec<Desc> = programs.iter().map(|p| p.1.clone()).collect();
@@ -143,7 +152,8 @@ pub fn serve_all(
         batch_wait: Duration::from_micros(args.batch_wait),
         drain_limit: Duration::from_secs(args.drain),
         frames: packet::Options {
-            hooked,
+            hooked: hook.hooked,
+            hook_interfaces: hook.interfaces,
             nic: Role::of_process(),
             link: Link::of(&link, &args.link)?,
             nic_cpus: cpus(args.nic_cores.as_deref())?,

@@ -31,6 +31,7 @@ mod crossing;
 mod handover;
 pub mod hook_ring;
 mod hooked;
+pub(crate) mod interfaces;
 mod loop_port;
 mod memory;
 mod metrics;

@@ -28,6 +28,8 @@ pub struct Options {
     pub inserts: Option<Arc<Inserts>>,
     /// Interfaces with a program in the kernel's XDP hook in front of them.
     pub hooked: Vec<super::hooked::Hooked>,
+    /// All such interfaces, by name.
+    pub hook_interfaces: Vec<String>,
     /// Of an app with segments `on nic`: the part of this process, what it shares with the other
     /// one, the modelled link, and the CPUs of the NIC's cores.
     pub nic: Role,

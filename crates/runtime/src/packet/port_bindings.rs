@@ -14,6 +14,7 @@ use super::core_mesh::{core_of, flow_hash};
 use super::crossing::{self, Crossings};
 use super::hook_ring::HookRing;
 use super::hooked::Hooked;
+use super::interfaces::Interfaces;
 use super::loop_port::Loop;
 use super::memory::{Frames, MemoryPort};
 use super::nic::{Carried, LinkIn, LinkOut, LinkRing, ProcessSide};
@@ -53,6 +54,7 @@ pub struct Plan {
     pub pools: Vec<Pool>,
     /// The readers of shared ports.
     pub fans: Fans,
+    pub interfaces: Interfaces,
 }
 
 /// The ports of one app.
@@ -108,7 +110,12 @@ pub fn open(apps: &[Arc<App>], options: &[Options], cores: usize) -> Result<Plan
             && !all[number].iter().enumerate().any(other)
             && p.cores.iter().all(|c| c.inputs.iter().all(|i| i.looped || i.fan.is_some()));
     }
-    Ok(Plan { apps: plans, pools, fans })
+    let bound = all.iter().flatten().flat_map(|p| p.main.iter().map(|t| (t, p.handler.is_some())));
+    let nic = |t: &PortTarget| matches!(t.engine, Carrier::Nic | Carrier::AfPacket | Carrier::AfXdp);
+    let ports = bound.filter(|(t, _)| nic(t)).map(|(t, read)| (t.name.clone(), read));
+    let hook = options.iter().flat_map(|o| &o.hook_interfaces).map(|name| (name.clone(), true));
+    let interfaces = Interfaces::of(ports.chain(hook));
+    Ok(Plan { apps: plans, pools, fans, interfaces })
 }
 
 /// Whether frames come from there, from outside of the program.

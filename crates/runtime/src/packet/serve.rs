@@ -8,6 +8,7 @@
 use super::board::stage;
 use super::core::{CoreParts, Fan, PacketCore};
 use super::core_mesh::{Mesh, Progress};
+use super::interfaces::Interfaces;
 use super::nic::{Agent, Inherited, Joint, ProcessSide, Role, Served, Tables, Work};
 use super::options::{self, Options};
 use super::pool::Pool;
@@ -36,6 +37,7 @@ pub struct RunningPackets {
     progress: Arc<Progress>,
     /// Of the process of the NIC.
     agent: Option<Agent>,
+    pub(crate) interfaces: Interfaces,
 }
 
 /// The counters that the process of a NIC shows to the other one.
@@ -205,7 +207,8 @@ impl Prepared {
             cores.threads.push(thread.map_err(|e| Error::Io("cannot start a thread".into(), e))?);
         }
         let count = here.iter().filter(|h| **h).count();
-        Ok(RunningPackets { cores, each, plans: plan.apps, count, progress: shared, agent })
+        let interfaces = plan.interfaces;
+        Ok(RunningPackets { cores, each, plans: plan.apps, count, progress: shared, agent, interfaces })
     }
 }
 
