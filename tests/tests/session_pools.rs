@@ -21,6 +21,8 @@ protocol shell {
     on reset { reply Frame { kind: 'X', who: 0, body: \"\" } }
     reset when down.kind == '!'
     idle when down.kind == 'I'
+    owes when true
+    settles when down.kind == 'I' or down.kind == 'T'
     on fault(f) {
         match f.kind {
             overload => reply Frame { kind: 'o', who: 0, body: \"\" } then close
@@ -39,7 +41,6 @@ app shared {
     session up:   connection of db
     session user: bytes<20>
     session held: bool
-    session due:  u32
 
     counter waits
     counter ends
@@ -55,20 +56,15 @@ app shared {
         if not held {
             up = take db[0]
             held = true
-            due = 0
         }
-        due += 1
         m -> up
     }
 
     on up(m: shell.down) {
         m -> client
-        if m.kind == 'I' or m.kind == 'T' {
-            if due > 0 { due -= 1 }
-            if m.kind == 'I' and due == 0 {
-                pool up for user
-                held = up.id != 0
-            }
+        if m.kind == 'I' {
+            pool up for user
+            held = up.id != 0
         }
     }
 

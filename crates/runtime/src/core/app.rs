@@ -290,6 +290,13 @@ pub struct IdField {
     pub width: usize,
 }
 
+impl Port {
+    /// How its sockets notice that a peer is gone.
+    pub fn keepalive(&self) -> crate::engine::Keepalive {
+        crate::engine::Keepalive { idle: self.options.keepalive, patience: self.options.write_timeout }
+    }
+}
+
 /// A protocol, made ready.
 #[derive(Clone, Copy)]
 pub struct Proto {
@@ -303,6 +310,7 @@ pub struct Proto {
     /// In a drain its answers say that they are the last.
     pub tells_drain: bool,
     pub tells_idle: bool,
+    pub tells_owed: bool,
     /// Whether the units of its messages, `up` and `down`, have parameters.
     pub args: [bool; 2],
     pub ignore: Ignore,
@@ -706,6 +714,7 @@ fn proto(app: &App, p: &wireloom_ir::desc::ProtocolDesc) -> Proto {
         ignore: Ignore::of(p),
         tells_drain: p.tells_drain,
         tells_idle: p.tells_idle,
+        tells_owed: p.tells_owed,
         args: p.args,
     }
 }

@@ -294,10 +294,12 @@ impl Core {
             return self.connect_datagrams(at);
         }
         let (addr, proto, timeout) = (port.backends[at.i].addr, port.protos[0], port.options.connect_timeout);
+        let keepalive = port.keepalive();
         let token = match self.engine.connect(addr) {
             Ok(t) => t,
             Err(e) => return Err(self.no_connection(at, &e)),
         };
+        self.engine.keep_alive(token, keepalive);
         let id = self.open_conn(token, Side::Backend, at.a as u16, at.p as u16, at.i as u32);
         let c = &mut self.conns[id];
         c.proto = proto;
