@@ -213,7 +213,8 @@ fn silent_peers_are_asked_whether_they_are_there() {
     for engine in ["epoll", "uring"] {
         for (set, timer) in [("60s", 2), ("0s", 0)] {
             let mut backend = Backend::new();
-            let [client, up] = ["client", "up"].map(|p| format!("{}.keepalive={set}", if p == "up" { "db" } else { p }));
+            let [client, up] =
+                ["client", "up"].map(|p| format!("{}.keepalive={set}", if p == "up" { "db" } else { p }));
             let proxy = start("ends_keepalive", backend.port, &["--engine", engine, "--set", &client, "--set", &up]);
             let (_client, _server) = pair(&proxy, &mut backend);
             // Bytes that are not confirmed yet come before a keepalive.

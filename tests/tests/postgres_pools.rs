@@ -3,8 +3,8 @@
 
 use std::process::Command;
 use std::time::{Duration, Instant};
-use wireloom_tests::postgres::{psql, Postgres, PASSWORD};
 use wireloom_tests::folder::Folder;
+use wireloom_tests::postgres::{psql, Postgres, PASSWORD};
 use wireloom_tests::{finish, free_port, python, require_tool, root, servers, Client, Process, Wireloom};
 
 fn proxy(server: &[u16], more: &[&str]) -> Process {

@@ -73,7 +73,9 @@ impl Compiler<'_> {
         };
         let name = self.m.protocols[id.index()].name.clone();
         let (what, together) = match resets {
-            Some(_) => ("how its sessions are reset", "`on reset`, `reset when`, `idle when` and `owes when` stand together"),
+            Some(_) => {
+                ("how its sessions are reset", "`on reset`, `reset when`, `idle when` and `owes when` stand together")
+            }
             None => ("which answers its messages owe", "`owes when` and `idle when` stand together"),
         };
         let d = Diagnostic::error(CODE, one.span, format!("`{name}` does not say {what}"))

@@ -24,8 +24,8 @@ use crate::engine::Waiting;
 use crate::program::Unit;
 use crate::stats::NO_PLACE;
 use smallvec::SmallVec;
-use wireloom_ir::desc::Failover;
 use std::collections::{HashMap, VecDeque};
+use wireloom_ir::desc::Failover;
 
 /// Clients that wait for a session of one pool; one more is the fault `overload`.
 const WAITERS_MAX: usize = 16_384;
@@ -348,9 +348,12 @@ impl Core {
         let c = &self.conns[id];
         let span = self.apps[c.app as usize].ports[c.port as usize].options.pool_lifetime;
         let here = |p: &&SessionPool| p.port == c.port && p.instance == c.instance;
-        let last = self.pools.groups.get(c.group as usize).and_then(|g| g.as_ref()).is_some_and(|g| {
-            g.clients > 0 && g.pools.iter().find(here).is_some_and(|p| p.sessions == 1)
-        });
+        let last = self
+            .pools
+            .groups
+            .get(c.group as usize)
+            .and_then(|g| g.as_ref())
+            .is_some_and(|g| g.clients > 0 && g.pools.iter().find(here).is_some_and(|p| p.sessions == 1));
         if span == 0 || last {
             return u64::MAX;
         }

@@ -204,11 +204,8 @@ impl Keepalive {
             return;
         }
         // Options of the kernel that may be refused: the connection works without them.
-        let tcp = [
-            (libc::TCP_KEEPIDLE, self.idle_seconds()),
-            (libc::TCP_KEEPINTVL, PROBE_S),
-            (libc::TCP_KEEPCNT, PROBES),
-        ];
+        let tcp =
+            [(libc::TCP_KEEPIDLE, self.idle_seconds()), (libc::TCP_KEEPINTVL, PROBE_S), (libc::TCP_KEEPCNT, PROBES)];
         let _ = set_option(fd, libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1);
         for (name, value) in tcp.into_iter().chain(self.unconfirmed_ms().map(|ms| (libc::TCP_USER_TIMEOUT, ms))) {
             let _ = set_option(fd, libc::IPPROTO_TCP, name, value);
