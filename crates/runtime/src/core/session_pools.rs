@@ -296,8 +296,9 @@ impl Core {
     /// A session is as new: the next client gets it.
     fn session_idle(&mut self, id: Id) {
         let (g, at) = (self.conns[id].group, self.target_of(id));
-        // A byte that has come behind its reset is nobody's.
-        let quiet = self.engine.waiting(self.conns[id].token) == Waiting::Nothing;
+        // A byte that has come behind its reset is nobody's. `take` looks by itself.
+        let wanted = self.pools.pool(g, at).is_some_and(|p| !p.waiting.is_empty());
+        let quiet = !wanted || self.engine.waiting(self.conns[id].token) == Waiting::Nothing;
         if self.draining || !quiet || self.conns[id].has(flag::DOOMED | flag::CLOSING | flag::EOF) {
             return self.close_session(id);
         }
