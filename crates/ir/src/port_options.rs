@@ -59,8 +59,8 @@ pub fn applies(name: &str, listen: bool) -> bool {
 
 /// Whether an option may change while the port is open.
 pub fn is_live(name: &str) -> bool {
-    // `keepalive` is set where a socket is made. The next three decide about memory and handlers at the start. The others are of UDP, of
-    // frame ports, of merge nodes.
+    // `keepalive` is set where a socket is made. The next three decide about memory and handlers at
+    // the start. The others are of UDP, of frame ports, of merge nodes.
     !matches!(name, "keepalive" | "connections" | "probe" | "hold_body" | "max_answer" | "offload" | "end_mark")
 }
 

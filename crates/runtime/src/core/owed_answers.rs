@@ -2,7 +2,8 @@
 //!
 //! In: messages that go out on an upstream, and its server's messages. Out: how many answers are
 //! still to come. A message for which `owes when` holds owes one server's message for which
-//! `settles when` holds. One of `unfinished when` is done with once a message of `owes when` follows it.
+//! `settles when` holds. One of `unfinished when` is done with once a message of `owes when`
+//! follows it.
 //!
 //! A message that is passed on as it came has been read. One that the program has made or changed
 //! is read again, up to the end of its head. If that cannot be read, it owes an answer. So a

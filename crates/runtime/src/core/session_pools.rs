@@ -138,7 +138,7 @@ impl Core {
         }
         let idle = src == upstream && flags & WL_M_IDLE != 0 && flags & WL_M_CLOSE == 0 && !more;
         if idle && (self.conns[upstream].owes() || self.is_fed(upstream)) {
-            // What is under way is still its client's.
+            // Its client still awaits something on it.
             return;
         }
         let own = self.conns[client].group;

@@ -83,6 +83,7 @@ mod tests {
         assert_eq!(first, Some((20_001 * 8, true)));
         assert_eq!(all.len(), 400_000 - 20_001 * 8);
         all.clear(&mut pool);
-        assert!(all.is_empty() && all.len() == 0);
+        assert!(all.is_empty());
+        assert_eq!(all.bytes, 0);
     }
 }
