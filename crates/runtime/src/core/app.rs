@@ -25,8 +25,7 @@ pub struct App {
     pub settings: Settings,
     /// Per port: ketama ring and Maglev table where asked for.
     tables: Vec<(consistent_hashing::Continuum, Vec<u32>)>,
-    /// Memory of all cores, of both halves of an app that has two, 8-byte words; programs
-    /// synchronise on it themselves.
+    /// Memory of all cores and both halves, 8-byte words; programs synchronise on it themselves.
     shared: Arc<SharedMemory>,
     /// The part that these cores run, of an app with frame ports and service ports.
     pub half: Half,
@@ -288,13 +287,6 @@ fn check(program: &Program, desc: &Desc) -> Result<(), Error> {
 pub struct IdField {
     pub offset: usize,
     pub width: usize,
-}
-
-impl Port {
-    /// How its sockets notice that a peer is gone.
-    pub fn keepalive(&self) -> crate::engine::Keepalive {
-        crate::engine::Keepalive { idle: self.options.keepalive, patience: self.options.write_timeout }
-    }
 }
 
 /// A protocol, made ready.
