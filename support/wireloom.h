@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define WL_ABI 19u
+#define WL_ABI 20u
 
 typedef struct wl_bytes { const uint8_t *p; uint32_t n; uint32_t _pad; } wl_bytes;
 
@@ -42,7 +42,10 @@ enum { WL_M_CLOSE = 1,       /* the connection ends after this message (and its 
        WL_M_IDLE = 8192,     /* behind this message of a server its session may go to another client    */
        WL_M_RESET = 16384,   /* this message of a server says that its session is reset                 */
        WL_M_CHUNKS = 32768,  /* pieces of its body that a handler changes go on in chunks (RFC 9112 section 7.1) */
-       WL_M_EXPECTS = 65536 };  /* the client of the request waits until it is told to send the rest */
+       WL_M_EXPECTS = 65536, /* the client of the request waits until it is told to send the rest    */
+       WL_M_OWES = 131072,   /* the server answers this message of a client, at last with WL_M_SETTLES  */
+       WL_M_UNFINISHED = 262144, /* this message of a client is done with once one of WL_M_OWES follows */
+       WL_M_SETTLES = 524288 };  /* this message of a server ends an answer that is owed               */
 
 /* First member of every unit's view. A view is the parser's whole state: position independent (all
  * offsets count from the message's first byte), resumable at any byte, freely movable by memcpy. */
@@ -91,6 +94,9 @@ typedef struct wl_msg {
     uint32_t whole;        /* bytes of the whole message at `base`; 0: the parser's state says it  */
     uint32_t _pad;
 } wl_msg;
+
+/* Facts about an upstream: the number of its connection, its instance, answers that it owes. */
+enum { WL_UPSTREAM_ID = 0, WL_UPSTREAM_INSTANCE = 1, WL_UPSTREAM_OWED = 2 };
 
 /* Where the rest of an outgoing message comes from, after the head bytes given. */
 enum { WL_TAIL_NONE = 0, WL_TAIL_REQ = 1 /* the tail of task->req */, WL_TAIL_REP = 2 /* of task->rep */ };
@@ -265,8 +271,8 @@ typedef struct wl_host {
     uint32_t (*take)(struct wl_task *, uint32_t upstream, uint32_t index);
     /* The sessions of a key to an instance of a port, on this core. */
     uint32_t (*pooled)(struct wl_core *, uint32_t port, uint32_t index, wl_bytes key);
-    /* The number of an open upstream's connection; 0: there is none. */
-    uint64_t (*upstream_id)(struct wl_task *, uint32_t upstream);
+    /* A fact about an open upstream, WL_UPSTREAM_*; 0: there is none. */
+    uint64_t (*upstream_fact)(struct wl_task *, uint32_t upstream, uint32_t fact);
 } wl_host;
 
 /* A connect port as handlers see it. */

@@ -193,3 +193,34 @@ fn a_drain_ends_idle_conversations_and_not_busy_ones() {
     assert_eq!(proxy.exit_code(Duration::from_secs(5)), Some(0), "{}", proxy.output());
     assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
 }
+
+/// Sockets of a port in /proc/net/tcp: what their timers wait for, 2 for a keepalive.
+fn timers(port: u16, peer: bool) -> Vec<u32> {
+    let all = std::fs::read_to_string("/proc/net/tcp").expect("the kernel tells of its sockets");
+    let end = format!(":{port:04X}");
+    let timer = |line: &str| {
+        let f: Vec<&str> = line.split_whitespace().collect();
+        // Established connections.
+        let ours = f.get(1 + usize::from(peer))?.ends_with(&end) && f.get(3) == Some(&"01");
+        ours.then(|| f.get(5)?.split_once(':')?.0.parse().ok())?
+    };
+    all.lines().filter_map(timer).collect()
+}
+
+/// The kernel asks peers that say nothing: a dead one is noticed.
+#[test]
+fn silent_peers_are_asked_whether_they_are_there() {
+    for engine in ["epoll", "uring"] {
+        for (set, timer) in [("60s", 2), ("0s", 0)] {
+            let mut backend = Backend::new();
+            let [client, up] =
+                ["client", "up"].map(|p| format!("{}.keepalive={set}", if p == "up" { "db" } else { p }));
+            let proxy = start("ends_keepalive", backend.port, &["--engine", engine, "--set", &client, "--set", &up]);
+            let (_client, _server) = pair(&proxy, &mut backend);
+            // Bytes that are not confirmed yet come before a keepalive.
+            std::thread::sleep(Duration::from_millis(300));
+            assert_eq!(timers(proxy.port, false), [timer], "{engine} {set}");
+            assert_eq!(timers(backend.port, true), [timer], "{engine} {set}");
+        }
+    }
+}

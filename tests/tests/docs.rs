@@ -307,7 +307,7 @@ fn port_options_are_those_of_the_page() {
     let text = std::fs::read_to_string(root().join("docs/operations.md")).expect("docs/operations.md");
     let rows = text.lines().skip_while(|l| !l.starts_with("| option ")).skip(2).take_while(|l| l.starts_with('|'));
     let mut options: Vec<String> = rows.filter_map(|r| r.split('`').nth(1)).map(str::to_string).collect();
-    assert_eq!(options.len(), 27, "{options:?}");
+    assert_eq!(options.len(), 29, "{options:?}");
     let bad = Wireloom::command(&["run", "apps/static_web.loom", "--set", "client.nonsense=5"]);
     assert!(bad.code == Some(1) && bad.text.contains("no such option"), "{}", bad.text);
     // It is a part of the program.
@@ -317,7 +317,7 @@ fn port_options_are_those_of_the_page() {
         "failover" => "next",
         "max_queued" => "4096",
         "cancel" | "offload" | "probe" => "true",
-        o if o.contains("time") || o == "slice" => "5s",
+        o if o.contains("time") || o == "slice" || o == "keepalive" => "5s",
         _ => "5",
     };
     let port = |o: &str| if port_options::applies(o, true) { "client" } else { "backend" };

@@ -3,8 +3,9 @@
 
 use std::process::Command;
 use std::time::{Duration, Instant};
+use wireloom_tests::folder::Folder;
 use wireloom_tests::postgres::{psql, Postgres, PASSWORD};
-use wireloom_tests::{finish, python, require_tool, servers, Client, Process, Wireloom};
+use wireloom_tests::{finish, free_port, python, require_tool, root, servers, Client, Process, Wireloom};
 
 fn proxy(server: &[u16], more: &[&str]) -> Process {
     let servers = servers(server);
@@ -144,8 +145,8 @@ for x in (a, b, c, d): assert x.execute('select 1').fetchone() == (1,)
 a.execute('begin')
 order = []
 def ask(x, name):
-    x.execute('select 2')
-    order.append(name)
+    # When the server has run it: threads here may be late.
+    order.append((x.execute('select clock_timestamp()').fetchone()[0], name))
 threads = []
 for x, name in ((b, 'b'), (c, 'c'), (d, 'd')):
     t = threading.Thread(target=ask, args=(x, name)); t.start(); threads.append(t)
@@ -153,7 +154,7 @@ for x, name in ((b, 'b'), (c, 'c'), (d, 'd')):
 assert order == []
 a.execute('commit')
 [t.join() for t in threads]
-assert order == ['b', 'c', 'd'], order
+assert [n for _, n in sorted(order)] == ['b', 'c', 'd'], order
 a.execute('begin')
 begun = time.time()
 try:
@@ -199,6 +200,13 @@ assert b.execute('show search_path').fetchone() == ('nowhere',)
 b.execute('discard all')
 c = connect()
 assert c.execute('show search_path').fetchone()[0] != 'nowhere'
+# Whose text is too long to be looked at, keeps its session as well.
+for parameters in [None, (1,)]:
+    d = connect()
+    d.execute('create temp table aside (n int) -- ' + 'x' * 3000)
+    d.execute('insert into aside select 1' + (' where 1 = %s' if parameters else ''), parameters)
+    assert d.execute('select n from aside').fetchone() == (1,)
+    d.close()
 print('done')
 ";
     if let Some(out) = script(proxy.port, text) {
@@ -352,4 +360,149 @@ print('done')
             assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
         }
     }
+}
+
+/// With one of two servers down every user is served by the other one.
+#[test]
+fn a_pool_at_another_server_is_found() {
+    let Some(server) = Postgres::start("pool_failover") else { return };
+    for servers in [[free_port(), server.port()], [server.port(), free_port()]] {
+        let proxy = proxy(&servers, &["db.pool=2"]);
+        let text = "
+a, b = connect(), connect()
+for n in range(5):
+    for x in (a, b): assert x.execute('select %s::int', (n,)).fetchone() == (n,)
+# A statement is cancelled where it runs.
+t = threading.Timer(0.3, a.cancel); t.start()
+try:
+    a.execute('select pg_sleep(5)')
+    assert False
+except psycopg.errors.QueryCanceled: pass
+t.join()
+print('done')
+";
+        if let Some(out) = script(proxy.port, text) {
+            assert_eq!(out, "done\n");
+        }
+    }
+}
+
+/// COPY, and several queries at once: each is answered by its own session.
+#[test]
+fn clients_that_do_not_wait_get_all_their_answers() {
+    let Some(server) = Postgres::start("pool_pipeline") else { return };
+    let proxy = proxy(&[server.port()], &["db.pool=2"]);
+    let text = "
+import psycopg
+def work(k):
+    x = connect()
+    for n in range(30):
+        with x.pipeline() as p:
+            cs = [x.execute('select %s::int', (k * 1000 + i,)) for i in range(10)]
+            p.sync()
+            ds = [x.execute('select %s::int', (k * 2000 + i,)) for i in range(10)]
+        assert [c.fetchone()[0] for c in cs] == [k * 1000 + i for i in range(10)]
+        assert [d.fetchone()[0] for d in ds] == [k * 2000 + i for i in range(10)]
+        with x.cursor() as c:
+            with c.copy('copy kept from stdin') as f: f.write(f'{k}\\n')
+            try:
+                with c.copy('copy kept from stdin') as f:
+                    for i in range(2000): f.write('no number\\n')
+                assert False
+            except psycopg.Error: pass
+x = connect()
+x.execute('create table kept (n int)')
+ts = [threading.Thread(target=work, args=(k,)) for k in range(6)]
+for t in ts: t.start()
+for t in ts: t.join()
+assert x.execute('select count(*) from kept').fetchone() == (180,)
+print('done')
+";
+    if let Some(out) = script(proxy.port, text) {
+        assert_eq!(out, "done\n");
+    }
+}
+
+/// The proxy with a pool, in virtual time.
+const SIMULATED: &str = r#"
+test "a cancellation whose end is not known ends its session" of postgres_proxy(servers = "10.0.0.1:1") {
+    client <- "\0\0\0\x12\0\x03\0\0user\0bob\0\0"
+    up -> "\0\0\0\x12\0\x03\0\0user\0bob\0\0"
+    up <- "K\0\0\0\x0c\0\0\0\x07keysZ\0\0\0\x05I"
+    client -> "K\0\0\0\x0c\0\0\0\x07keysZ\0\0\0\x05I"
+    up -> "Q\0\0\0\x10DISCARD ALL\0"
+    up <- "C\0\0\0\x10DISCARD ALL\0Z\0\0\0\x05I"
+    client <- "Q\0\0\0\x0dselect 1\0"
+    up -> "Q\0\0\0\x0dselect 1\0"
+    client.1 <- "\0\0\0\x10\x04\xd2\x16\x2e\0\0\0\x07keys"
+    up.1 -> "\0\0\0\x10\x04\xd2\x16\x2e\0\0\0\x07keys"
+    // No message that belongs there: it is turned out.
+    client.1 <- "X\0\0\0\x04"
+    client.1 -> "E\0\0\0\x3dSFATAL\0VFATAL\0C08P01\0Mthis message does not belong here\0\0"
+    client.1 -> closed
+    close client.1
+    up <- "C\0\0\0\x0dSELECT 1\0Z\0\0\0\x05I"
+    client -> "C\0\0\0\x0dSELECT 1\0Z\0\0\0\x05I"
+    // At once, and without the reset of a session that goes on.
+    up -> closed
+}
+
+test "a cancellation that could not be sent is none" of postgres_proxy(servers = "10.0.0.1:1") {
+    client <- "\0\0\0\x12\0\x03\0\0user\0bob\0\0"
+    up -> "\0\0\0\x12\0\x03\0\0user\0bob\0\0"
+    up <- "K\0\0\0\x0c\0\0\0\x07keysZ\0\0\0\x05I"
+    client -> "K\0\0\0\x0c\0\0\0\x07keysZ\0\0\0\x05I"
+    up -> "Q\0\0\0\x10DISCARD ALL\0"
+    up <- "C\0\0\0\x10DISCARD ALL\0Z\0\0\0\x05I"
+    client <- "Q\0\0\0\x0dselect 1\0"
+    up -> "Q\0\0\0\x0dselect 1\0"
+    client.1 <- "\0\0\0\x10\x04\xd2\x16\x2e\0\0\0\x07keys"
+    up.1 -> "\0\0\0\x10\x04\xd2\x16\x2e\0\0\0\x07keys"
+    // There is no place for a third connection.
+    client.2 <- "\0\0\0\x10\x04\xd2\x16\x2e\0\0\0\x07keys"
+    client.2 -> "E\0\0\0\x3aSFATAL\0VFATAL\0C53300\0Mno session of the pool is free\0\0"
+    client.2 -> closed
+    close client.2
+    close up.1
+    up <- "C\0\0\0\x0dSELECT 1\0Z\0\0\0\x05I"
+    client -> "C\0\0\0\x0dSELECT 1\0Z\0\0\0\x05I"
+    up -> "Q\0\0\0\x10DISCARD ALL\0"
+}
+
+test "a replica that does not answer gets no write" of postgres_proxy(
+    servers = "10.0.0.1:1,10.0.0.2:1",
+    split = true
+) {
+    client <- "\0\0\0\x12\0\x03\0\0user\0bob\0\0"
+    up -> "\0\0\0\x12\0\x03\0\0user\0bob\0\0"
+    up <- "K\0\0\0\x0c\0\0\0\x07keysZ\0\0\0\x05I"
+    client -> "K\0\0\0\x0c\0\0\0\x07keysZ\0\0\0\x05I"
+    up -> "Q\0\0\0\x10DISCARD ALL\0"
+    up <- "C\0\0\0\x10DISCARD ALL\0Z\0\0\0\x05I"
+    client.1 <- "\0\0\0\x12\0\x03\0\0user\0bob\0\0"
+    up.1 -> "\0\0\0\x12\0\x03\0\0user\0bob\0\0"
+    up.1 <- "K\0\0\0\x0c\0\0\0\x08keysZ\0\0\0\x05I"
+    client.1 -> "K\0\0\0\x0c\0\0\0\x08keysZ\0\0\0\x05I"
+    up.1 -> "Q\0\0\0\x10DISCARD ALL\0"
+    up.1 <- "C\0\0\0\x10DISCARD ALL\0Z\0\0\0\x05I"
+    client.1 <- "Q\0\0\0\x0dselect 1\0Q\0\0\0\x0ddelete 1\0"
+    up.1 -> "Q\0\0\0\x0dselect 1\0"
+    wait 70s
+    up.1 -> nothing
+    client.1 -> "E\0\0\0\x37SFATAL\0VFATAL\0C08006\0Mthe replica does not answer\0\0"
+    client.1 -> closed
+}
+"#;
+
+#[test]
+fn the_proxy_with_a_pool_in_virtual_time() {
+    let folder = Folder::new("pool_simulated");
+    let app = std::fs::read_to_string(root().join("apps/postgres_proxy.loom")).expect("the app");
+    let app = app.split("\ntest \"").next().unwrap_or_default();
+    let pooled = app.replace("{ failover next,", "{ pool 2, max_connections 2, failover next,");
+    assert_ne!(app, pooled);
+    let file = folder.name_of("postgres_proxy.loom");
+    std::fs::write(&file, format!("{pooled}{SIMULATED}")).expect("the folder is writable");
+    let out = Wireloom::command(&["test", &file]);
+    assert_eq!(out.code, Some(0), "{}", out.text);
 }

@@ -21,6 +21,8 @@ protocol shell {
     on reset { reply Frame { kind: 'X', who: 0, body: \"\" } }
     reset when down.kind == '!'
     idle when down.kind == 'I'
+    owes when true
+    settles when down.kind == 'I' or down.kind == 'T'
     on fault(f) {
         match f.kind {
             overload => reply Frame { kind: 'o', who: 0, body: \"\" } then close
@@ -39,7 +41,6 @@ app shared {
     session up:   connection of db
     session user: bytes<20>
     session held: bool
-    session due:  u32
 
     counter waits
     counter ends
@@ -55,20 +56,15 @@ app shared {
         if not held {
             up = take db[0]
             held = true
-            due = 0
         }
-        due += 1
         m -> up
     }
 
     on up(m: shell.down) {
         m -> client
-        if m.kind == 'I' or m.kind == 'T' {
-            if due > 0 { due -= 1 }
-            if m.kind == 'I' and due == 0 {
-                pool up for user
-                held = up.id != 0
-            }
+        if m.kind == 'I' {
+            pool up for user
+            held = up.id != 0
         }
     }
 
@@ -312,4 +308,85 @@ fn sessions_without_clients_end_when_they_are_idle() {
     let begun = Instant::now();
     assert_eq!(session.rest(), b"");
     assert!((400..3000).contains(&begun.elapsed().as_millis()), "{:?}", begun.elapsed());
+}
+
+const IDLE: u8 = b'I';
+
+/// The answer to a message, and to a reset.
+fn answer(who: u32, body: &[u8]) -> Vec<u8> {
+    [frame(b'A', who, body), frame(IDLE, who, b"")].concat()
+}
+
+fn as_new() -> Vec<u8> {
+    [frame(b'!', 0, b""), frame(IDLE, 0, b"")].concat()
+}
+
+/// A client that has logged in, and the session that it has brought to the pool.
+fn logged_in(proxy: &Process, backend: &mut Backend, who: u32) -> (Client, Client) {
+    let mut client = Client::connect(proxy.port);
+    client.send(frame(b'q', who, b"user 0"));
+    let mut session = backend.accept();
+    session.expect(frame(b'q', who, b"user 0"));
+    session.send(answer(who, b""));
+    client.expect(answer(who, b""));
+    session.expect(frame(b'X', 0, b""));
+    (client, session)
+}
+
+/// Answers that are under way keep a session with its client. So does a message that the client
+/// sends meanwhile.
+#[test]
+fn a_session_stays_until_all_answers_have_come() {
+    let folder = Folder::new("session_pools_pipeline");
+    for extra in [&["--cores", "1"][..], &["--cores", "1", "--interpret"]] {
+        let mut backend = Backend::new();
+        let proxy = start(&folder, backend.port, extra);
+        let (mut client, mut session) = logged_in(&proxy, &mut backend, 3);
+        session.send(as_new());
+        client.send([frame(b'q', 3, b"a"), frame(b'q', 3, b"b")].concat());
+        session.expect([frame(b'q', 3, b"a"), frame(b'q', 3, b"b")].concat());
+        session.send(answer(3, b"a"));
+        client.expect(answer(3, b"a"));
+        session.expect_silence(Duration::from_millis(200));
+        // A reset of its own is confirmed to itself.
+        client.send(frame(b'X', 3, b"own"));
+        session.expect(frame(b'X', 3, b"own"));
+        session.send([answer(3, b"b"), as_new()].concat());
+        client.expect([answer(3, b"b"), as_new()].concat());
+        session.expect(frame(b'X', 0, b""));
+        session.send(as_new());
+        client.send(frame(b'q', 3, b"c"));
+        session.expect(frame(b'q', 3, b"c"));
+    }
+}
+
+/// A byte behind the confirmation is no answer to the client that waits.
+#[test]
+fn a_session_with_bytes_behind_its_reset_is_given_to_nobody() {
+    let folder = Folder::new("session_pools_surplus");
+    let mut backend = Backend::new();
+    let proxy = start(&folder, backend.port, &["--cores", "1"]);
+    let (mut client, mut session) = logged_in(&proxy, &mut backend, 3);
+    client.send(frame(b'q', 3, b"waits"));
+    session.expect_silence(Duration::from_millis(200));
+    session.send([as_new(), answer(4, b"of another")].concat());
+    client.expect(frame(b'f', 0, b"")).expect_closed();
+}
+
+/// The last session of connected clients stays, however old it is.
+#[test]
+fn old_sessions_end_when_they_are_idle() {
+    let folder = Folder::new("session_pools_old");
+    let mut backend = Backend::new();
+    let proxy = start(&folder, backend.port, &["--cores", "1", "--set", "db.pool_lifetime=1s"]);
+    let (_one, mut first) = logged_in(&proxy, &mut backend, 3);
+    let (mut two, mut second) = logged_in(&proxy, &mut backend, 6);
+    first.send(as_new());
+    second.send(as_new());
+    let begun = Instant::now();
+    assert_eq!(first.rest(), b"");
+    assert!((600..3000).contains(&begun.elapsed().as_millis()), "{:?}", begun.elapsed());
+    second.expect_silence(Duration::from_millis(1500));
+    two.send(frame(b'q', 6, b"more"));
+    second.expect(frame(b'q', 6, b"more"));
 }

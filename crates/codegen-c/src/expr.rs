@@ -491,8 +491,9 @@ impl Gen<'_> {
                 let (index, key) = (self.expr(s, index), self.expr(s, key));
                 format!("x->core->host->pooled(x->core, {}, {index}, {key})", port.0)
             }
-            ExprKind::UpstreamConn(upstream) => {
-                format!("(x->task && x->conn ? x->core->host->upstream_id(x->task, {}) : 0)", upstream.0)
+            ExprKind::UpstreamFact(upstream, fact) => {
+                let (of, fact) = (upstream.0, *fact as u32);
+                format!("(x->task && x->conn ? x->core->host->upstream_fact(x->task, {of}, {fact}) : 0)")
             }
             ExprKind::GroupCount(i) => format!("wl_group_count(x, {})", self.expr(s, i)),
             ExprKind::GroupBytes(i) => format!("wl_group_bytes(x, {})", self.expr(s, i)),

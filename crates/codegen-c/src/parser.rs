@@ -760,8 +760,10 @@ impl Gen<'_> {
         let mut text = String::new();
         let m = self.m;
         for p in &m.protocols {
-            let request = ["CLOSE", "NO_REPLY", "ALONE", "REPEAT", "PRIVATE", "CHUNKS", "EXPECTS"];
-            let response = ["CLOSE", "INTERIM", "TUNNEL", "REFUSAL", "STRAY", "PRIVATE", "CHUNKS", "IDLE", "RESET"];
+            let request =
+                ["CLOSE", "NO_REPLY", "ALONE", "REPEAT", "PRIVATE", "CHUNKS", "EXPECTS", "OWES", "UNFINISHED"];
+            let response =
+                ["CLOSE", "INTERIM", "TUNNEL", "REFUSAL", "STRAY", "PRIVATE", "CHUNKS", "IDLE", "RESET", "SETTLES"];
             let both = p.response == Some(p.request);
             let mut side = |here: bool, test: &str, clauses: &[Option<&Expr>], flags: &[&str]| {
                 if !here {

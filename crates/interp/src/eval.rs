@@ -145,7 +145,7 @@ impl Env<'_> {
                 let (index, key) = (self.int(index)? as u32, self.bytes(key)?);
                 Value::Int(act.pooled(*port, index, &key).into())
             }
-            ExprKind::UpstreamConn(upstream) => Value::Int(act.upstream_conn(*upstream).into()),
+            ExprKind::UpstreamFact(upstream, fact) => Value::Int(act.upstream_fact(*upstream, *fact).into()),
             ExprKind::GroupCount(i) => {
                 Value::Int(act.groups.borrow().get(self.int(i)? as usize).map_or(0, |g| g.0.into()))
             }

@@ -25,7 +25,7 @@ macro_rules! host_table {
             pool: Some(pool),
             take: Some(take),
             pooled: Some(pooled),
-            upstream_id: Some(upstream_id),
+            upstream_fact: Some(upstream_fact),
             change_protocol: Some(become_protocol),
             hold: Some(hold),
         }

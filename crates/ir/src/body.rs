@@ -343,6 +343,17 @@ pub enum StmtKind {
     },
 }
 
+/// In the order of `WL_UPSTREAM_*`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum UpstreamFact {
+    /// The number of its connection, which no other has.
+    Id,
+    /// Which instance of its port it is connected to.
+    Instance,
+    /// The answers that its server owes; an unfinished message counts as one.
+    Owed,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum QueueAct {
     /// The oldest frame is handled by the queue's handler once the handler at hand has ended; bool:
@@ -638,8 +649,8 @@ pub enum ExprKind {
     ConnPeer,
     ConnLocal,
     ConnId,
-    /// The number of an upstream's connection, u64; 0 while none is open.
-    UpstreamConn(UpstreamId),
+    /// Of an upstream, u64; 0 while none is open.
+    UpstreamFact(UpstreamId, UpstreamFact),
     /// The handle of the client of the task's conversation, u64.
     ConnHandle,
     /// Hash of both addresses and ports, u64.

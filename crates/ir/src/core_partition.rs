@@ -231,7 +231,7 @@ impl Uses {
             | ExprKind::ConnPeer
             | ExprKind::ConnLocal
             | ExprKind::ConnId
-            | ExprKind::UpstreamConn(_)
+            | ExprKind::UpstreamFact(..)
             | ExprKind::ConnHandle
             | ExprKind::ConnFlow => self.connection = true,
             ExprKind::Call(f, _) => called.push(*f),

@@ -354,6 +354,13 @@ pub struct PortOptions {
     /// How long a client waits for a session of its pool.
     #[serde(default = "pool_patience")]
     pub pool_timeout: u64,
+    /// Sessions of pools that are older are closed when they are idle. 0: they are not.
+    #[serde(default)]
+    pub pool_lifetime: u64,
+    /// Of sockets over TCP: after so long without a byte the peer is asked whether it is there. 0:
+    /// it is not.
+    #[serde(default = "keepalive")]
+    pub keepalive: u64,
     /// Connect: a backend that is down is sent the protocol's probe.
     #[serde(default = "yes")]
     pub probe: bool,
@@ -382,6 +389,10 @@ pub struct PortOptions {
 
 fn pool_patience() -> u64 {
     10_000_000_000
+}
+
+fn keepalive() -> u64 {
+    60_000_000_000
 }
 
 fn held_limit() -> u32 {
@@ -455,6 +466,8 @@ impl Default for PortOptions {
             probe: true,
             pool: 0,
             pool_timeout: pool_patience(),
+            pool_lifetime: 0,
+            keepalive: keepalive(),
             end_mark: 0,
             offload: false,
             hold_body: 0,
@@ -499,6 +512,9 @@ pub struct ProtocolDesc {
     /// A conversation: its servers' messages say when they wait for the next one (`idle when`).
     #[serde(default)]
     pub tells_idle: bool,
+    /// A conversation: its clients' messages say whether they owe an answer (`owes when`).
+    #[serde(default)]
+    pub tells_owed: bool,
     /// Of a conversation, `up` and `down`: their units have parameters (`wl_program.context`).
     #[serde(default)]
     pub args: [bool; 2],

@@ -433,6 +433,15 @@ pub struct Protocol {
     /// This message of a server says that its session is reset.
     #[serde(default)]
     pub reset: Option<Expr>,
+    /// Of a conversation: the server answers this message, at last with one that `settles`.
+    #[serde(default)]
+    pub owes: Option<Expr>,
+    /// Of a conversation: this message is done with once one that is `owes` follows it.
+    #[serde(default)]
+    pub unfinished: Option<Expr>,
+    /// Of a conversation: a server's message that ends an answer which is owed.
+    #[serde(default)]
+    pub settles: Option<Expr>,
     /// Pieces of the message's streamed bytes that a handler changes go on in chunks (RFC 9112
     /// section 7.1). Only where a handler does.
     #[serde(default)]
@@ -493,6 +502,9 @@ impl Protocol {
             stray: None,
             idle: None,
             reset: None,
+            owes: None,
+            unfinished: None,
+            settles: None,
             chunks_request: None,
             chunks_response: None,
             expects: None,
@@ -508,22 +520,24 @@ impl Protocol {
 
 impl Protocol {
     /// Conditions over a request.
-    pub fn request_clauses(&self) -> [Option<&Expr>; 7] {
+    pub fn request_clauses(&self) -> [Option<&Expr>; 9] {
         let expects = self.expects.as_ref().map(|(_, e)| e);
-        let [close, no_reply, alone, repeat, private, chunks] = [
+        let [close, no_reply, alone, repeat, private, chunks, owes, unfinished] = [
             &self.close_request,
             &self.no_reply,
             &self.alone,
             &self.repeat,
             &self.private_request,
             &self.chunks_request,
+            &self.owes,
+            &self.unfinished,
         ]
         .map(Option::as_ref);
-        [close, no_reply, alone, repeat, private, chunks, expects]
+        [close, no_reply, alone, repeat, private, chunks, expects, owes, unfinished]
     }
 
     /// Conditions over an answer.
-    pub fn response_clauses(&self) -> [Option<&Expr>; 9] {
+    pub fn response_clauses(&self) -> [Option<&Expr>; 10] {
         [
             &self.close_response,
             &self.interim,
@@ -534,6 +548,7 @@ impl Protocol {
             &self.chunks_response,
             &self.idle,
             &self.reset,
+            &self.settles,
         ]
         .map(Option::as_ref)
     }

@@ -4,7 +4,7 @@
 use crate::desc::{Failover, PortOptions, Reuse};
 
 /// Their full names, in the order of docs/operations.md.
-pub const NAMES: [&str; 27] = [
+pub const NAMES: [&str; 29] = [
     "connect_timeout",
     "answer_timeout",
     "stream_timeout",
@@ -26,6 +26,8 @@ pub const NAMES: [&str; 27] = [
     "probe",
     "pool",
     "pool_timeout",
+    "pool_lifetime",
+    "keepalive",
     "end_mark",
     "max_answer",
     "max_queued",
@@ -50,16 +52,16 @@ pub fn applies(name: &str, listen: bool) -> bool {
         | "max_queued" => listen,
         "connect_timeout" | "connect" | "answer_timeout" | "stream_timeout" | "call_timeout" | "call" | "timeout"
         | "connections" | "pipeline" | "reuse" | "failover" | "eject_after" | "eject_time" | "probe" | "pool"
-        | "pool_timeout" => !listen,
+        | "pool_timeout" | "pool_lifetime" => !listen,
         _ => true,
     }
 }
 
 /// Whether an option may change while the port is open.
 pub fn is_live(name: &str) -> bool {
-    // The first three decide about memory and handlers at the start. The others are of UDP, of
-    // frame ports, of merge nodes.
-    !matches!(name, "connections" | "probe" | "hold_body" | "max_answer" | "offload" | "end_mark")
+    // `keepalive` is set where a socket is made. The next three decide about memory and handlers at
+    // the start. The others are of UDP, of frame ports, of merge nodes.
+    !matches!(name, "keepalive" | "connections" | "probe" | "hold_body" | "max_answer" | "offload" | "end_mark")
 }
 
 /// The ports for which an option is whose name [`applies`] to one kind only.
@@ -113,6 +115,8 @@ pub fn slot<'o>(o: &'o mut PortOptions, name: &str) -> Option<Slot<'o>> {
         "probe" => Slot::Switch(&mut o.probe),
         "pool" => Slot::Count(&mut o.pool, 0..=65_536),
         "pool_timeout" => Slot::Time(&mut o.pool_timeout, TICK),
+        "pool_lifetime" => Slot::Time(&mut o.pool_lifetime, 0),
+        "keepalive" => Slot::Time(&mut o.keepalive, 0),
         "end_mark" => Slot::Byte(&mut o.end_mark),
         "max_answer" => Slot::Count(&mut o.max_answer, 1..=65_507),
         "max_queued" => Slot::Count(&mut o.max_queued, 1024..=u32::MAX),

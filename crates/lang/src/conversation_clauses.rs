@@ -40,6 +40,9 @@ impl Compiler<'_> {
                         | FlagKind::Refusal
                         | FlagKind::Idle
                         | FlagKind::Reset
+                        | FlagKind::Owes
+                        | FlagKind::Unfinished
+                        | FlagKind::Settles
                 ),
                 _ => false,
             };

@@ -160,6 +160,8 @@ impl Compiler<'_> {
                 let of_request = matches!(
                     flag,
                     FlagKind::CloseRequest
+                        | FlagKind::Owes
+                        | FlagKind::Unfinished
                         | FlagKind::NoReply
                         | FlagKind::Alone
                         | FlagKind::Repeat
@@ -184,6 +186,9 @@ impl Compiler<'_> {
                     FlagKind::Refusal => &mut p.refusal,
                     FlagKind::Idle => &mut p.idle,
                     FlagKind::Reset => &mut p.reset,
+                    FlagKind::Owes => &mut p.owes,
+                    FlagKind::Unfinished => &mut p.unfinished,
+                    FlagKind::Settles => &mut p.settles,
                     FlagKind::NoReply => &mut p.no_reply,
                     FlagKind::Alone => &mut p.alone,
                     // Asked of each request where it is sent (`response_args`); here it is only

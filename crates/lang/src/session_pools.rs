@@ -32,29 +32,55 @@ impl Compiler<'_> {
     /// A protocol that resets sessions says how, and how it is known.
     #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     pub fn resets_wholly(&mut self, id: ir::ProtocolId, p: &ast::Protocol) {
-        let part = |c: &&ast::Clause| match &c.kind {
+        let of_reset = |c: &ast::Clause| match &c.kind {
             ClauseKind::OnReset { .. } => true,
             ClauseKind::Flag { flag, .. } => *flag == FlagKind::Reset,
             _ => false,
         };
-        let Some(one) = p.clauses.iter().find(part) else { return };
+        let of_answers = |c: &ast::Clause| {
+            matches!(&c.kind, ClauseKind::Flag { flag: FlagKind::Owes | FlagKind::Unfinished | FlagKind::Settles, .. })
+        };
+        if let (Some(c), false) = (p.clauses.iter().find(|c| of_answers(c)), self.is_session(id)) {
+            let d = Diagnostic::error(CODE, c.span, "this protocol has no sessions whose answers could be counted")
+                .hint("sessions are of protocols with `up`, `down` and `sharing session`");
+            self.report(d);
+            return;
+        }
+        let resets = p.clauses.iter().find(|c| of_reset(c));
+        let replies = p.clauses.iter().any(|c| matches!(c.kind, ClauseKind::OnReset { .. }));
+        if replies && !self.is_session(id) {
+            // That has been said.
+            return;
+        }
+        let Some(one) = resets.or(p.clauses.iter().find(|c| of_answers(c))) else { return };
         let written = |flag| {
             let all = &mut p.clauses.iter();
             all.any(|c| matches!(&c.kind, ClauseKind::Flag { flag: f, .. } if *f == flag))
         };
-        let missing = if !p.clauses.iter().any(|c| matches!(c.kind, ClauseKind::OnReset { .. })) {
+        let missing = if resets.is_some() && !replies {
             "on reset { reply … }"
-        } else if !written(FlagKind::Reset) {
+        } else if resets.is_some() && !written(FlagKind::Reset) {
             "reset when …"
         } else if !written(FlagKind::Idle) {
             "idle when …"
+        } else if !written(FlagKind::Owes) {
+            "owes when …"
         } else {
+            // Without a word about it, an idle message ends an answer.
+            let p = &mut self.m.protocols[id.index()];
+            p.settles = p.settles.take().or_else(|| p.idle.clone());
             return;
         };
         let name = self.m.protocols[id.index()].name.clone();
-        let d = Diagnostic::error(CODE, one.span, format!("`{name}` does not say how its sessions are reset"))
+        let (what, together) = match resets {
+            Some(_) => {
+                ("how its sessions are reset", "`on reset`, `reset when`, `idle when` and `owes when` stand together")
+            }
+            None => ("which answers its messages owe", "`owes when` and `idle when` stand together"),
+        };
+        let d = Diagnostic::error(CODE, one.span, format!("`{name}` does not say {what}"))
             .label(format!("`{missing}` is missing"))
-            .hint("`on reset`, `reset when` and `idle when` stand together");
+            .hint(together);
         self.report(d);
     }
 
@@ -86,7 +112,7 @@ impl Lower<'_, '_> {
         let name = self.cx.m.ports[port.index()].name.clone();
         let d = Diagnostic::error(CODE, span, format!("sessions of `{name}` are in no pool"))
             .label("its protocol does not say how a session is reset")
-            .hint("in the protocol: `on reset { reply … }`, `reset when …`, `idle when …`");
+            .hint("in the protocol: `on reset { reply … }`, `reset when …`, `idle when …`, `owes when …`");
         Err(self.cx.report(d))
     }
 
@@ -123,15 +149,38 @@ impl Lower<'_, '_> {
         Ok(Val::pure(U32, X::new(T_U32, K::Pooled { port: p, index: i, key })))
     }
 
-    /// `up.id`: the number of an upstream's connection.
+    /// `up.id`, `up.instance`, `up.owed`: facts about an upstream.
     pub fn upstream_field(&mut self, upstream: ir::UpstreamId, name: &ast::Ident) -> R<Val> {
         self.in_conversation(name.span)?;
-        if name.name != "id" {
-            let text = format!("a connection to a server has `id`, no `{}`", name.name);
-            return Err(self.err("E0201", name.span, text));
+        let fact = match name.name.as_str() {
+            "id" => ir::UpstreamFact::Id,
+            "instance" => ir::UpstreamFact::Instance,
+            "owed" => ir::UpstreamFact::Owed,
+            other => {
+                let text = format!("a connection to a server has `id`, `instance` and `owed`, no `{other}`");
+                return Err(self.err("E0201", name.span, text));
+            }
+        };
+        if fact == ir::UpstreamFact::Owed {
+            self.counts_owed(upstream, name.span)?;
         }
-        let ty = crate::ty::U64;
-        let t = self.cx.lower_ty(&ty);
-        Ok(Val::pure(ty, X::new(t, K::UpstreamConn(upstream))))
+        let t = self.cx.lower_ty(&crate::ty::U64);
+        let value = X::new(t, K::UpstreamFact(upstream, fact));
+        if fact == ir::UpstreamFact::Id {
+            return Ok(Val::pure(crate::ty::U64, value));
+        }
+        Ok(Val::pure(U32, X::new(T_U32, K::Cast(value))))
+    }
+
+    /// `up.owed` is of protocols that say which messages owe an answer.
+    fn counts_owed(&mut self, upstream: ir::UpstreamId, span: Span) -> R<()> {
+        let port = &self.cx.m.ports[self.cx.m.upstreams[upstream.index()].port.index()];
+        if port.protocols.iter().any(|p| self.cx.m.protocols[p.index()].owes.is_some()) {
+            return Ok(());
+        }
+        let d = Diagnostic::error(CODE, span, format!("the answers of `{}` are not counted", port.name))
+            .label("its protocol does not say which messages owe one")
+            .hint("in the protocol: `owes when …`, `idle when …`");
+        Err(self.cx.report(d))
     }
 }

@@ -7,7 +7,7 @@
 use std::ffi::c_void;
 use std::os::raw::c_int;
 
-pub const WL_ABI: u32 = 19;
+pub const WL_ABI: u32 = 20;
 
 // Results of parse() and tail().
 pub const WL_MORE: c_int = 0;
@@ -38,6 +38,13 @@ pub const WL_M_ALONE: u32 = 2048;
 pub const WL_M_STRAY: u32 = 4096;
 pub const WL_M_IDLE: u32 = 8192;
 pub const WL_M_RESET: u32 = 16384;
+pub const WL_M_OWES: u32 = 131_072;
+pub const WL_M_UNFINISHED: u32 = 262_144;
+pub const WL_M_SETTLES: u32 = 524_288;
+/// `wl_host.upstream_fact`.
+pub const WL_UPSTREAM_ID: u32 = 0;
+pub const WL_UPSTREAM_INSTANCE: u32 = 1;
+pub const WL_UPSTREAM_OWED: u32 = 2;
 
 /// Bit 63 of `ctx`: the message is a response.
 pub const WL_P_RING: u64 = 1 << 32;
@@ -368,7 +375,7 @@ pub struct wl_host {
     pub pool: Option<unsafe extern "C" fn(*mut wl_task, u32, wl_bytes)>,
     pub take: Option<unsafe extern "C" fn(*mut wl_task, u32, u32) -> u32>,
     pub pooled: Option<unsafe extern "C" fn(*mut wl_core, u32, u32, wl_bytes) -> u32>,
-    pub upstream_id: Option<unsafe extern "C" fn(*mut wl_task, u32) -> u64>,
+    pub upstream_fact: Option<unsafe extern "C" fn(*mut wl_task, u32, u32) -> u64>,
 }
 
 impl wl_host {
@@ -381,14 +388,14 @@ impl wl_host {
         unsafe extern "C" fn pooled(_: *mut wl_core, _: u32, _: u32, _: wl_bytes) -> u32 {
             0
         }
-        unsafe extern "C" fn upstream_id(_: *mut wl_task, _: u32) -> u64 {
+        unsafe extern "C" fn upstream_fact(_: *mut wl_task, _: u32, _: u32) -> u64 {
             0
         }
         wl_host {
             pool: Some(pool),
             take: Some(take),
             pooled: Some(pooled),
-            upstream_id: Some(upstream_id),
+            upstream_fact: Some(upstream_fact),
             ..wl_host::default()
         }
     }

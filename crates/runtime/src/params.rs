@@ -17,6 +17,7 @@ use wireloom_ir::port_options::{self, Slot};
 use wireloom_ir::{explain, suggestions};
 
 /// Everything that was set, resolved.
+#[derive(Default)]
 pub struct Settings {
     pub params: Vec<wl_param>,
     pub values: Vec<ParamValue>,

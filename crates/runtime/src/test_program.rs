@@ -349,6 +349,7 @@ fn desc(exclusive: bool) -> Desc {
             logs: false,
             tells_drain: false,
             tells_idle: false,
+            tells_owed: false,
             args: [false; 2],
         }],
         units: vec!["Request".into(), "Response".into()],

@@ -571,8 +571,11 @@ unsafe extern "C" fn pooled(_: *mut wl_core, port: u32, index: u32, key: wl_byte
     key.iter().fold(port.wrapping_mul(7).wrapping_add(index), |sum, b| sum.wrapping_add(u32::from(*b))) % 3
 }
 
-unsafe extern "C" fn upstream_id(_: *mut wl_task, upstream: u32) -> u64 {
-    0x1_0000_0001 * u64::from(upstream + 1)
+unsafe extern "C" fn upstream_fact(_: *mut wl_task, upstream: u32, fact: u32) -> u64 {
+    match fact {
+        WL_UPSTREAM_ID => 0x1_0000_0001 * u64::from(upstream + 1),
+        _ => u64::from(upstream + fact) % 3,
+    }
 }
 
 unsafe extern "C" fn hold(t: *mut wl_task, member: u32, on: u32) {

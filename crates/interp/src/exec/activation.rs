@@ -279,13 +279,15 @@ impl Activation<'_> {
         unsafe { (*self.core).host.as_ref().and_then(|h| h.pooled).map_or(0, |f| f(self.core, port.0, index, key)) }
     }
 
-    /// The number of an upstream's connection; 0 where there is none.
-    pub fn upstream_conn(&self, upstream: UpstreamId) -> u64 {
+    /// A fact about an upstream; 0 where there is none.
+    pub fn upstream_fact(&self, upstream: UpstreamId, fact: UpstreamFact) -> u64 {
         if self.task.is_null() || self.connection().is_none() {
             return 0;
         }
         // SAFETY: as for `pooled`; the task is the one that runs.
-        unsafe { (*self.core).host.as_ref().and_then(|h| h.upstream_id).map_or(0, |f| f(self.task, upstream.0)) }
+        let fact_of = unsafe { (*self.core).host.as_ref() }.and_then(|h| h.upstream_fact);
+        // SAFETY: as above.
+        fact_of.map_or(0, |f| unsafe { f(self.task, upstream.0, fact as u32) })
     }
 
     pub fn now(&self) -> u64 {

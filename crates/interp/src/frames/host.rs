@@ -398,7 +398,7 @@ unsafe extern "C" fn pooled(_: *mut wl_core, _: u32, _: u32, _: wl_bytes) -> u32
     0
 }
 
-unsafe extern "C" fn upstream_id(_: *mut wl_task, _: u32) -> u64 {
+unsafe extern "C" fn upstream_fact(_: *mut wl_task, _: u32, _: u32) -> u64 {
     0
 }
 

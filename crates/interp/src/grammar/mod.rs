@@ -28,10 +28,29 @@ use wireloom_ir::*;
 use wireloom_runtime::abi::*;
 
 /// The flags of [`Protocol::request_clauses`] and [`Protocol::response_clauses`].
-const REQUEST_FLAGS: [u32; 7] =
-    [WL_M_CLOSE, WL_M_NO_REPLY, WL_M_ALONE, WL_M_REPEAT, WL_M_PRIVATE, WL_M_CHUNKS, WL_M_EXPECTS];
-const RESPONSE_FLAGS: [u32; 9] =
-    [WL_M_CLOSE, WL_M_INTERIM, WL_M_TUNNEL, WL_M_REFUSAL, WL_M_STRAY, WL_M_PRIVATE, WL_M_CHUNKS, WL_M_IDLE, WL_M_RESET];
+const REQUEST_FLAGS: [u32; 9] = [
+    WL_M_CLOSE,
+    WL_M_NO_REPLY,
+    WL_M_ALONE,
+    WL_M_REPEAT,
+    WL_M_PRIVATE,
+    WL_M_CHUNKS,
+    WL_M_EXPECTS,
+    WL_M_OWES,
+    WL_M_UNFINISHED,
+];
+const RESPONSE_FLAGS: [u32; 10] = [
+    WL_M_CLOSE,
+    WL_M_INTERIM,
+    WL_M_TUNNEL,
+    WL_M_REFUSAL,
+    WL_M_STRAY,
+    WL_M_PRIVATE,
+    WL_M_CHUNKS,
+    WL_M_IDLE,
+    WL_M_RESET,
+    WL_M_SETTLES,
+];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {

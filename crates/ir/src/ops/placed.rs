@@ -160,7 +160,7 @@ pub fn cpu_only(e: &ExprKind) -> Option<&'static str> {
         Random(_) => "`random`",
         Count(_) | Find { .. } | CountOf { .. } | AnyToken { .. } | MakeList(_) | ListLen(_) | ListGet(..) => "a list",
         Session(_) | UnitParam(..) | Acc | HasMsg(_) | Held(_) | PartStatus(_) | Parts | ConnPeer | ConnLocal
-        | ConnId | UpstreamConn(_) | ConnHandle | ConnFlow => "a message",
+        | ConnId | UpstreamFact(..) | ConnHandle | ConnFlow => "a message",
         PortUp(..)
         | PortLoad(..)
         | Pooled { .. }

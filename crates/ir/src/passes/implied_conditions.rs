@@ -375,7 +375,7 @@ fn lasts_itself(e: &ExprKind) -> bool {
         | ExprKind::PortUp(..)
         | ExprKind::PortLoad(..)
         | ExprKind::Pooled { .. }
-        | ExprKind::UpstreamConn(_)
+        | ExprKind::UpstreamFact(..)
         | ExprKind::Ketama(..)
         | ExprKind::Modula(..)
         | ExprKind::Maglev(..)

@@ -224,7 +224,7 @@ fn stays(e: &Expr) -> bool {
         | PortUp(..)
         | PortLoad(..)
         | Pooled { .. }
-        | UpstreamConn(_)
+        | UpstreamFact(..)
         | Ketama(..)
         | Modula(..)
         | Maglev(..)

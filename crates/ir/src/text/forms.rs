@@ -154,6 +154,10 @@ parts! {
         let word = r.any_word()?;
         value_of(&word).map_or_else(|| r.error(format!("unknown act `{word}` of a queue")), Ok)
     };
+    UpstreamFact: |v, _p, _s| v.word().into(), |r| {
+        let word = r.any_word()?;
+        value_of(&word).map_or_else(|| r.error(format!("unknown fact `{word}` of an upstream")), Ok)
+    };
     // The order of an integer's bytes.
     bool: |v, _p, _s| if *v { "big" } else { "little" }.into(), |r| match r.any_word()?.as_str() {
         "big" => Ok(true),
@@ -386,7 +390,7 @@ forms! {
     "conn_peer" ConnPeer = [];
     "conn_local" ConnLocal = [];
     "conn_id" ConnId = [];
-    "upstream_conn" UpstreamConn(upstream) = ["(" upstream ")"];
+    "upstream_fact" UpstreamFact(upstream, fact) = ["(" upstream ", " fact ")"];
     "conn_handle" ConnHandle = [];
     "conn_flow" ConnFlow = [];
     "now" Now = [];

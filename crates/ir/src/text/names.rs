@@ -2,7 +2,7 @@
 
 use crate::desc::FrameEngine;
 use crate::plans::{BinaryOp, Compare};
-use crate::{QueueAct, TableKind};
+use crate::{QueueAct, TableKind, UpstreamFact};
 
 /// Things that the text form has one word for, each.
 pub trait Word: Copy + 'static {
@@ -32,6 +32,13 @@ words!(
     Drop "drop",
     Len "len",
     First "first",
+);
+
+words!(
+    UpstreamFact:
+    Id "id",
+    Instance "instance",
+    Owed "owed",
 );
 
 words!(

@@ -565,6 +565,9 @@ impl Printer<'_> {
             ("stray", &p.stray, p.response),
             ("idle", &p.idle, p.response),
             ("reset", &p.reset, p.response),
+            ("owes", &p.owes, Some(p.request)),
+            ("unfinished", &p.unfinished, Some(p.request)),
+            ("settles", &p.settles, p.response),
             ("chunks_request", &p.chunks_request, Some(p.request)),
             ("chunks_response", &p.chunks_response, p.response),
         ];

@@ -353,7 +353,7 @@ impl Checker<'_> {
                 has_conn(at)?;
                 self.bits(ty, 64)
             }
-            K::UpstreamConn(upstream) => {
+            K::UpstreamFact(upstream, _) => {
                 has_conn(at)?;
                 ok(upstream.index() < self.m.upstreams.len(), "its upstream does not exist")?;
                 self.bits(ty, 64)

@@ -25,8 +25,7 @@ pub struct App {
     pub settings: Settings,
     /// Per port: ketama ring and Maglev table where asked for.
     tables: Vec<(consistent_hashing::Continuum, Vec<u32>)>,
-    /// Memory of all cores, of both halves of an app that has two, 8-byte words; programs
-    /// synchronise on it themselves.
+    /// Memory of all cores and both halves, 8-byte words; programs synchronise on it themselves.
     shared: Arc<SharedMemory>,
     /// The part that these cores run, of an app with frame ports and service ports.
     pub half: Half,
@@ -299,6 +298,7 @@ pub struct Proto {
     /// In a drain its answers say that they are the last.
     pub tells_drain: bool,
     pub tells_idle: bool,
+    pub tells_owed: bool,
     /// Whether the units of its messages, `up` and `down`, have parameters.
     pub args: [bool; 2],
     pub ignore: Ignore,
@@ -702,6 +702,7 @@ fn proto(app: &App, p: &wireloom_ir::desc::ProtocolDesc) -> Proto {
         ignore: Ignore::of(p),
         tells_drain: p.tells_drain,
         tells_idle: p.tells_idle,
+        tells_owed: p.tells_owed,
         args: p.args,
     }
 }

@@ -73,6 +73,7 @@ impl Core {
             last_rx: now,
             last_tx: now,
             since: now,
+            opened: now,
             ..Conn::default()
         };
         c.c.port = u32::from(p);

@@ -19,7 +19,7 @@ use super::client::move_queue;
 use super::ejection::Why;
 use super::input::{FoundMessage, Parsed};
 use super::slab::Id;
-use super::types::{flag, Mode, Order, Pooling, Side, Sink, Start, Target, WaitingMessage, CLIENT, NO_GROUP};
+use super::types::{flag, Mode, Order, Pooling, Side, Sink, Start, Target, CLIENT, NO_GROUP};
 use super::{Core, Raw, HIGH, STORED_MAX};
 use crate::abi::*;
 use crate::buffer::ChunkQueue;
@@ -109,12 +109,22 @@ impl Core {
 
     /// The parameters of the next message of a protocol, from a client or from a server.
     pub(super) fn context(&mut self, client: Id, proto: u16, down: bool) -> u64 {
+        let Some(c) = self.conns.get(client) else { return 0 };
+        let a = c.app as usize;
+        if !self.apps[a].protos[proto as usize].args[usize::from(down)] {
+            return 0;
+        }
+        self.enter(a);
+        self.context_within(client, proto, down)
+    }
+
+    /// The same inside of a handler, whose scratch is in use.
+    pub(super) fn context_within(&mut self, client: Id, proto: u16, down: bool) -> u64 {
         let Some(c) = self.conns.get_mut(client) else { return 0 };
         let (a, conn): (_, *mut wl_conn) = (c.app as usize, &mut c.c);
         if !self.apps[a].protos[proto as usize].args[usize::from(down)] {
             return 0;
         }
-        self.enter(a);
         let table = *self.apps[a].app.program.table();
         let wl: *mut wl_core = &mut *self.apps[a].wl;
         // SAFETY: the program's own function; the connection is in place.
@@ -145,8 +155,12 @@ impl Core {
         if flags & WL_M_CLOSE != 0 {
             c.set(flag::LAST);
         }
+        let rests = id != client && {
+            self.settle_owed(id, flags);
+            self.rests_behind(id, flags)
+        };
         if let Some(c) = self.conns.get_mut(client) {
-            c.at_rest = id != client && (c.at_rest || flags & WL_M_IDLE != 0);
+            c.at_rest = id != client && (c.at_rest || rests);
         }
         let c = &mut self.conns[id];
         if !m.whole {
@@ -290,6 +304,9 @@ impl Core {
             }
             self.conns[dst].out.len() > HIGH
         };
+        if upstream {
+            self.count_owed(id, dst, proto, head);
+        }
         if more {
             self.tasks[id].req_streamed = true;
             let s = &mut self.conns[src];
@@ -314,14 +331,10 @@ impl Core {
     /// Keeps a message until those before it have passed.
     #[cold]
     fn append_behind(&mut self, dst: Id, src: Id, parts: (Raw, Raw), more: bool) -> Result<(), u32> {
-        let d = &mut self.conns[dst];
-        let waiting: usize = d.after.iter().flat_map(|q| q.iter()).map(|b| b.bytes.len()).sum();
-        let mut bytes = ChunkQueue::new();
+        let after = self.conns[dst].after.get_or_insert_default();
         // SAFETY: program bytes, valid during the call.
         let pieces = unsafe { [parts.0.slice(), parts.1.slice()] };
-        let fits = waiting <= STORED_MAX && bytes.append_all(&mut self.pool, &pieces);
-        d.after.get_or_insert_default().push_back(WaitingMessage { src, more, bytes });
-        if fits {
+        if after.len() <= STORED_MAX && after.append(&mut self.pool, &pieces, more.then_some(src)) {
             return Ok(());
         }
         self.doom(dst, WL_F_OVERLOAD);
@@ -388,7 +401,7 @@ impl Core {
     fn feed_next(&mut self, dst: Id) {
         self.conns[dst].feeder = Id::NIL;
         let Some(mut after) = self.conns[dst].after.take() else { return };
-        while let Some(mut next) = after.pop_front() {
+        while let Some(mut next) = after.pop() {
             let d = &mut self.conns[dst];
             if d.out.is_empty() {
                 d.last_tx = self.now;
@@ -396,17 +409,15 @@ impl Core {
             if !move_queue(&mut self.pool, &mut next.bytes, &mut d.out) {
                 self.doom(dst, WL_F_OVERLOAD);
             }
-            if !next.more {
-                continue;
-            }
-            let Some(s) = self.conns.get_mut(next.src) else {
+            let Some(source) = next.source else { continue };
+            let Some(s) = self.conns.get_mut(source) else {
                 self.doom(dst, WL_F_LOST);
                 continue;
             };
             s.clear(flag::STALLED);
             s.behind = Id::NIL;
-            self.conns[dst].feeder = next.src;
-            self.mark_again(next.src);
+            self.conns[dst].feeder = source;
+            self.mark_again(source);
             break;
         }
         let d = &mut self.conns[dst];
@@ -605,7 +616,9 @@ impl Core {
         let o = &mut self.conns[old];
         let (feeder, after, waited) = (std::mem::take(&mut o.feeder), o.after.take(), o.waited);
         let spoken = (o.proto, o.alt, o.speaks, o.on_hold);
+        let owed = (std::mem::take(&mut o.owed), std::mem::take(&mut o.unfinished));
         let n = &mut self.conns[new];
+        n.owes_for(owed);
         // The messages that are sent on it may have changed the protocol.
         (n.proto, n.alt, n.speaks, n.on_hold) = spoken;
         // The messages that the program has sent since follow.
@@ -768,8 +781,8 @@ impl Core {
     /// Called for each connection that is taken out of the books.
     pub(super) fn leave_conversation(&mut self, id: Id) {
         self.leave_pool(id);
-        if let Some(after) = self.conns[id].after.take() {
-            after.into_iter().for_each(|mut b| b.bytes.clear(&mut self.pool));
+        if let Some(mut after) = self.conns[id].after.take() {
+            after.clear(&mut self.pool);
         }
     }
 }

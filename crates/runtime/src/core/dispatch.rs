@@ -10,11 +10,12 @@
 //! of an answer. The whole request is still in memory. This is the case in which the backend closes
 //! an idle connection at the moment of its use.
 
-use super::app::{IdField, Proto};
+use super::app::{IdField, Port, Proto};
 use super::slab::Id;
 use super::types::{flag, Mode, Order, Side, Sink, Target, BACKENDS};
 use super::{Core, Raw, BACKEND_OUT_MAX, HIGH, PENDING_MAX, WAITERS_MAX};
 use crate::abi::*;
+use crate::engine::Keepalive;
 use wireloom_ir::desc::Reuse;
 
 /// A call as a handler makes it. Its bytes are valid until the host's function returns.
@@ -27,6 +28,13 @@ pub(super) struct CallRequest<'a> {
     /// `WL_TAIL_*`.
     pub tail: u32,
     pub how: &'a wl_call,
+}
+
+impl Port {
+    /// How its sockets notice that a peer is gone.
+    pub(super) fn keepalive(&self) -> Keepalive {
+        Keepalive { idle: self.options.keepalive, patience: self.options.write_timeout }
+    }
 }
 
 impl Core {
@@ -294,10 +302,12 @@ impl Core {
             return self.connect_datagrams(at);
         }
         let (addr, proto, timeout) = (port.backends[at.i].addr, port.protos[0], port.options.connect_timeout);
+        let keepalive = port.keepalive();
         let token = match self.engine.connect(addr) {
             Ok(t) => t,
             Err(e) => return Err(self.no_connection(at, &e)),
         };
+        self.engine.keep_alive(token, keepalive);
         let id = self.open_conn(token, Side::Backend, at.a as u16, at.p as u16, at.i as u32);
         let c = &mut self.conns[id];
         c.proto = proto;

@@ -13,10 +13,9 @@ use super::conversation::ENDING;
 use super::fault::NO_PORT;
 use super::inbox::{Delivery, Inboxes, Mail, Record};
 use super::slab::Id;
-use super::types::{flag, Mode, WaitingMessage, CLIENT};
+use super::types::{flag, Mode, CLIENT};
 use super::{Core, Raw};
 use crate::abi::*;
-use crate::buffer::ChunkQueue;
 use std::sync::Arc;
 
 /// Bits of a handle's parts, from the highest: core, place, generation. No generation is 0, so no
@@ -167,7 +166,7 @@ impl Core {
         let c = &self.conns[id];
         let (a, p) = (c.app as usize, c.port as usize);
         let behind = self.conns.alive(c.feeder) || c.after.is_some();
-        let waiting: usize = c.after.iter().flat_map(|q| q.iter()).map(|m| m.bytes.len()).sum();
+        let waiting = c.after.as_ref().map_or(0, |a| a.len());
         let bytes = r.head.len() + r.rest.len();
         if c.out.len() + waiting + bytes > self.apps[a].ports[p].options.max_queued as usize {
             return false;
@@ -197,13 +196,10 @@ impl Core {
     /// A message streams into the client's output: this one waits until that has passed.
     #[cold]
     fn put_behind(&mut self, id: Id, r: &Record) -> bool {
-        let mut bytes = ChunkQueue::new();
-        if !bytes.append_all(&mut self.pool, &[r.head, r.rest]) {
-            bytes.clear(&mut self.pool);
+        let c = &mut self.conns[id];
+        if !c.after.get_or_insert_default().append(&mut self.pool, &[r.head, r.rest], None) {
             return false;
         }
-        let c = &mut self.conns[id];
-        c.after.get_or_insert_default().push_back(WaitingMessage { src: Id::NIL, more: false, bytes });
         let (a, p) = (c.app as usize, c.port as usize);
         self.my_stats().apps[a].ports[p].replies.add(1);
         true

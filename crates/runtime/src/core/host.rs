@@ -33,7 +33,7 @@ pub(super) fn table() -> wl_host {
         pool: Some(pool),
         take: Some(take),
         pooled: Some(pooled),
-        upstream_id: Some(upstream_id),
+        upstream_fact: Some(upstream_fact),
     }
 }
 
@@ -162,10 +162,10 @@ unsafe extern "C" fn pooled(core: *mut wl_core, port: u32, index: u32, key: wl_b
     this.app_of(core).map_or(0, |a| this.pooled(Target { a, p: port as usize, i: index as usize }, key))
 }
 
-unsafe extern "C" fn upstream_id(task: *mut wl_task, upstream: u32) -> u64 {
+unsafe extern "C" fn upstream_fact(task: *mut wl_task, upstream: u32, fact: u32) -> u64 {
     // SAFETY: as above.
     let (core, id) = unsafe { of(task) };
-    core.upstream_number(id, upstream)
+    core.upstream_fact(id, upstream, fact)
 }
 
 unsafe extern "C" fn deliver(

@@ -55,6 +55,7 @@ pub mod input_coalescing;
 mod large_answers;
 mod message_runs;
 mod new_settings;
+mod owed_answers;
 mod piece_state;
 mod pieces;
 mod pipeline;
@@ -72,6 +73,7 @@ mod task;
 mod timeouts;
 mod turns;
 pub mod types;
+mod waiting_messages;
 
 #[cfg(test)]
 mod tests;
@@ -332,6 +334,9 @@ impl Core {
                     let name = &self.apps[a].app.desc.ports[p].name;
                     crate::error::Error::Io(format!("port `{name}`: cannot listen on {addr}"), e)
                 })?;
+                if !udp {
+                    self.engine.keep_alive(token, self.apps[a].ports[p].keepalive());
+                }
                 self.engine.admit(token, self.apps[a].ports[p].options.max_connections as usize);
                 self.listeners.push(connection_limit::Listener::new(token, a as u16, p as u16));
             }

@@ -25,6 +25,7 @@ use crate::program::Unit;
 use crate::stats::NO_PLACE;
 use smallvec::SmallVec;
 use std::collections::{HashMap, VecDeque};
+use wireloom_ir::desc::Failover;
 
 /// Clients that wait for a session of one pool; one more is the fault `overload`.
 const WAITERS_MAX: usize = 16_384;
@@ -136,6 +137,10 @@ impl Core {
             return;
         }
         let idle = src == upstream && flags & WL_M_IDLE != 0 && flags & WL_M_CLOSE == 0 && !more;
+        if idle && (self.conns[upstream].owes() || self.is_fed(upstream)) {
+            // Its client still awaits something on it.
+            return;
+        }
         let own = self.conns[client].group;
         let same = self.pools.group(own).is_some_and(|g| usize::from(g.app) == at.a && *g.key == *key);
         let g = if same { own } else { self.pools.find_or_make(at.a as u16, key) };
@@ -213,7 +218,8 @@ impl Core {
         if self.apps[at.a].ports[at.p].reset_message.is_none() {
             let handler = *self.apps[at.a].ports[at.p].reset.first()?;
             let (bytes, messages) = self.spoken(id, handler);
-            messages.filter(|n| *n > 0)?;
+            // A second message would have an answer of its own.
+            messages.filter(|n| *n == 1)?;
             self.apps[at.a].ports[at.p].reset_message = Some(bytes.into());
         }
         let bytes = self.apps[at.a].ports[at.p].reset_message.as_deref()?;
@@ -290,7 +296,10 @@ impl Core {
     /// A session is as new: the next client gets it.
     fn session_idle(&mut self, id: Id) {
         let (g, at) = (self.conns[id].group, self.target_of(id));
-        if self.draining || self.conns[id].has(flag::DOOMED | flag::CLOSING | flag::EOF) {
+        // A byte that has come behind its reset is nobody's. `take` looks by itself.
+        let wanted = self.pools.pool(g, at).is_some_and(|p| !p.waiting.is_empty());
+        let quiet = !wanted || self.engine.waiting(self.conns[id].token) == Waiting::Nothing;
+        if self.draining || !quiet || self.conns[id].has(flag::DOOMED | flag::CLOSING | flag::EOF) {
             return self.close_session(id);
         }
         while let Some(waiting) = self.pools.pool(g, at).and_then(|p| p.waiting.pop_front()) {
@@ -298,6 +307,10 @@ impl Core {
             if wants {
                 return self.give_session(waiting, id);
             }
+        }
+        let old = self.session_old_at(id);
+        if old <= self.now {
+            return self.close_session(id);
         }
         self.conns[id].pooling = Pooling::Idle;
         self.conns[id].last_rx = self.now;
@@ -307,6 +320,9 @@ impl Core {
         if self.pools.group(g).is_none_or(|g| g.clients == 0) {
             self.arm_idle_session(id);
         }
+        if old != u64::MAX {
+            self.arm(id, old);
+        }
     }
 
     fn arm_idle_session(&mut self, id: Id) {
@@ -315,15 +331,34 @@ impl Core {
         self.arm(id, self.now.saturating_add(span));
     }
 
-    /// Until when an idle session is kept: for as long as clients may want it.
+    /// Until when an idle session is kept: for as long as clients may want it, and it is not old.
     pub(super) fn session_kept_until(&self, id: Id) -> u64 {
         let c = &self.conns[id];
         let group = self.pools.groups.get(c.group as usize).and_then(|g| g.as_ref());
+        let old = self.session_old_at(id);
         if group.is_some_and(|g| g.clients > 0) {
-            return u64::MAX;
+            return old;
         }
         let span = self.apps[c.app as usize].ports[c.port as usize].options.idle_timeout;
-        c.last_rx.saturating_add(span)
+        c.last_rx.saturating_add(span).min(old)
+    }
+
+    /// When `pool_lifetime` of a session is over. The last one of clients that are connected stays:
+    /// without it they would have to log in again.
+    fn session_old_at(&self, id: Id) -> u64 {
+        let c = &self.conns[id];
+        let span = self.apps[c.app as usize].ports[c.port as usize].options.pool_lifetime;
+        let here = |p: &&SessionPool| p.port == c.port && p.instance == c.instance;
+        let last = self
+            .pools
+            .groups
+            .get(c.group as usize)
+            .and_then(|g| g.as_ref())
+            .is_some_and(|g| g.clients > 0 && g.pools.iter().find(here).is_some_and(|p| p.sessions == 1));
+        if span == 0 || last {
+            return u64::MAX;
+        }
+        c.opened.saturating_add(span)
     }
 
     /// A session that no client has is given up.
@@ -361,13 +396,16 @@ impl Core {
         if at.i >= self.apps[a].ports[at.p].backends.len() {
             return Err(WL_F_INDEX);
         }
+        // Without a group no server has accepted this client.
+        let found = self.place_of_sessions(g, at);
         if let Some(old) = self.upstream(client, number) {
+            if self.conns[old].owes() && found.is_none_or(|at| self.target_of(old) == at) {
+                // Its answers come on the session that it has.
+                return Ok(old);
+            }
             self.dismiss(old);
         }
-        // Without a group no server has accepted this client.
-        if self.pools.pool(g, at).is_none_or(|p| p.sessions == 0) {
-            return Err(WL_F_REFUSED);
-        }
+        let at = found.ok_or(WL_F_REFUSED)?;
         while let Some(session) = self.pools.pool(g, at).and_then(|p| p.idle.pop()) {
             let Some(c) = self.conns.get(session) else { continue };
             let sound = c.pooling == Pooling::Idle && !c.has(flag::DOOMED | flag::CLOSING | flag::EOF);
@@ -382,12 +420,22 @@ impl Core {
         self.wait_for_session(at, client, number)
     }
 
+    /// The server with sessions of a group: the one that is asked for, or else the next one.
+    fn place_of_sessions(&mut self, g: u32, at: Target) -> Option<Target> {
+        let port = &self.apps[at.a].ports[at.p];
+        let n = if port.options.failover == Failover::Next { port.backends.len() } else { 1 };
+        let order = (0..n).map(|k| Target { i: (at.i + k) % port.backends.len(), ..at });
+        let has = |at: &Target| self.pools.pool(g, *at).is_some_and(|p| p.sessions > 0);
+        order.into_iter().find(has)
+    }
+
     fn attach(&mut self, session: Id, client: Id, number: u32) {
         let now = self.now;
         let c = &mut self.conns[session];
         (c.member, c.pooling) = (UPSTREAM + number as u8, Pooling::Owned);
         (c.mode, c.sink, c.answered, c.ignored) = (Mode::Head, Sink::Undecided, 0, 0);
         (c.last_rx, c.last_tx) = (now, now);
+        (c.owed, c.unfinished) = (0, false);
         self.make_own(session, client);
     }
 
@@ -487,9 +535,15 @@ impl Core {
         found.and_then(|g| self.pools.pool(g, at)).map_or(0, |p| p.sessions)
     }
 
-    /// The number of a client's upstream; 0 while there is none.
-    pub(super) fn upstream_number(&self, task: Id, number: u32) -> u64 {
+    /// A fact about a client's upstream (`WL_UPSTREAM_*`); 0 while there is none.
+    pub(super) fn upstream_fact(&self, task: Id, number: u32, fact: u32) -> u64 {
         let open = self.upstream(self.tasks[task].conn, number);
-        open.map(|id| &self.conns[id]).filter(|c| c.pooling == Pooling::Owned).map_or(0, |c| c.c.id)
+        let Some(c) = open.and_then(|id| self.conns.get(id)) else { return 0 };
+        match fact {
+            WL_UPSTREAM_ID if c.pooling == Pooling::Owned => c.c.id,
+            WL_UPSTREAM_INSTANCE => u64::from(c.instance),
+            WL_UPSTREAM_OWED => u64::from(c.owed) + u64::from(c.unfinished),
+            _ => 0,
+        }
     }
 }

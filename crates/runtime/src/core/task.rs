@@ -27,6 +27,7 @@ impl Core {
         (t.c.req, t.c.rep, t.c.kept) = (wl_msg::default(), wl_msg::default(), wl_bytes::default());
         t.me = id;
         t.app = a as u16;
+        t.settings = self.settings.turn();
         (t.conn, t.src, t.slot, t.rep_src) = (conn, conn, slot, Id::NIL);
         (t.waiting, t.req_flags, t.req_have) = (0, 0, 0);
         (t.fresh, t.running, t.req_more, t.req_gone, t.rep_more) = (true, false, false, false, false);

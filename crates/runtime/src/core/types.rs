@@ -11,6 +11,7 @@ use super::piece_state::Reading;
 use super::pipelining_policy::PipeliningPolicy;
 use super::request_numbers::RequestNumbers;
 use super::slab::Id;
+use super::waiting_messages::WaitingMessages;
 use super::Raw;
 use crate::abi::*;
 use crate::buffer::{ChunkQueue, OwnedBuf};
@@ -226,6 +227,12 @@ pub struct Conn {
     pub why: u16,
     /// Client of a conversation: its server waits for the next message, or has not got one.
     pub at_rest: bool,
+    /// Upstream of a conversation: answers that its server owes, and whether its client's last
+    /// message waits for another one (`owes when`, `unfinished when`).
+    pub owed: u32,
+    pub unfinished: bool,
+    /// When it was opened.
+    pub opened: u64,
     /// Of a conversation: others wait until it has taken its output.
     pub waited: bool,
     /// Of a conversation: no message of it is read at present.
@@ -239,7 +246,7 @@ pub struct Conn {
     /// Of a conversation: the source whose message streams into its output.
     pub feeder: Id,
     /// Of a conversation: messages that wait until that one has passed.
-    pub after: Option<Box<VecDeque<WaitingMessage>>>,
+    pub after: Option<Box<WaitingMessages>>,
     /// The part that the program sees.
     pub c: wl_conn,
 }
@@ -274,14 +281,6 @@ impl Pooling {
             Pooling::Owned | Pooling::Waiting => false,
         }
     }
-}
-
-/// A message that waits for its turn in the output of a conversation's connection.
-pub struct WaitingMessage {
-    pub src: Id,
-    /// Its rest streams from `src` when its turn has come.
-    pub more: bool,
-    pub bytes: ChunkQueue,
 }
 
 /// `Conn::member` of a client.
@@ -347,6 +346,9 @@ impl Default for Conn {
             group: NO_GROUP,
             why: 0,
             at_rest: true,
+            owed: 0,
+            unfinished: false,
+            opened: 0,
             waited: false,
             on_hold: false,
             speaks: NO_PROTO,
@@ -422,6 +424,8 @@ pub struct Task {
     pub c: wl_task,
     pub me: Id,
     pub app: u16,
+    /// In which settings it began.
+    pub settings: u32,
     pub conn: Id,
     /// The connection that its message has come from.
     pub src: Id,
@@ -473,6 +477,7 @@ impl Default for Task {
         Task {
             c: wl_task::default(),
             me: Id::NIL,
+            settings: 0,
             app: 0,
             conn: Id::NIL,
             src: Id::NIL,
@@ -505,7 +510,7 @@ impl Default for Task {
 }
 
 /// Where a request goes.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Target {
     pub a: usize,
     pub p: usize,

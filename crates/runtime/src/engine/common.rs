@@ -172,6 +172,47 @@ pub fn set_option(fd: RawFd, level: i32, name: i32, value: i32) -> io::Result<()
     check(r).map(drop)
 }
 
+/// How a socket over TCP notices that its peer is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Keepalive {
+    /// Nanoseconds without a byte, after which the peer is asked; 0: never.
+    pub idle: u64,
+    /// Nanoseconds for which a peer may take no bytes.
+    pub patience: u64,
+}
+
+/// The peer is asked so often, and so many seconds apart.
+const PROBES: i32 = 3;
+const PROBE_S: i32 = 10;
+
+impl Keepalive {
+    fn idle_seconds(self) -> i32 {
+        // The kernel's limit is 32,767 s.
+        self.idle.div_ceil(1_000_000_000).clamp(1, 32_767) as i32
+    }
+
+    /// Milliseconds after which bytes that the peer has not confirmed end the connection. A peer
+    /// that only does not read must not lose its connection before `write_timeout`: then the
+    /// kernel's own limit stays.
+    fn unconfirmed_ms(self) -> Option<i32> {
+        let all = (self.idle_seconds() + PROBES * PROBE_S) * 1000;
+        (self.patience / 1_000_000 <= all as u64).then_some(all)
+    }
+
+    pub fn set(self, fd: RawFd) {
+        if self.idle == 0 {
+            return;
+        }
+        // Options of the kernel that may be refused: the connection works without them.
+        let tcp =
+            [(libc::TCP_KEEPIDLE, self.idle_seconds()), (libc::TCP_KEEPINTVL, PROBE_S), (libc::TCP_KEEPCNT, PROBES)];
+        let _ = set_option(fd, libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1);
+        for (name, value) in tcp.into_iter().chain(self.unconfirmed_ms().map(|ms| (libc::TCP_USER_TIMEOUT, ms))) {
+            let _ = set_option(fd, libc::IPPROTO_TCP, name, value);
+        }
+    }
+}
+
 /// A listening socket of this core: SO_REUSEPORT lets every core have its own on the same port.
 /// TCP_NODELAY is inherited by the accepted sockets, so that it costs no call per connection.
 pub fn listener(addr: SocketAddr, flags: i32) -> io::Result<OwnedFd> {

@@ -9,7 +9,7 @@
 //! positions of bytes the bit `BYTES`, so that both engines' are told apart.
 
 use super::common::{self, check, RawAddr, Slots};
-use super::{Engine, Event, Release, Token, Waiting, Waker, WriteResult};
+use super::{Engine, Event, Keepalive, Release, Token, Waiting, Waker, WriteResult};
 use std::io::{self, IoSlice};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -416,6 +416,12 @@ impl Engine for WithDatagrams {
             0
         } else {
             self.inner.queued(listener)
+        }
+    }
+
+    fn keep_alive(&mut self, conn: Token, how: Keepalive) {
+        if !Self::is_aside(conn) {
+            self.inner.keep_alive(conn, how)
         }
     }
 

@@ -11,7 +11,7 @@
 //! poll.
 
 use super::common::{self, check, Slots, ACCEPT_PAUSE_NS};
-use super::{direct, Engine, Event, Release, Token, Waiting, Waker, WriteResult, MAX_RECV};
+use super::{direct, Engine, Event, Keepalive, Release, Token, Waiting, Waker, WriteResult, MAX_RECV};
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
@@ -521,6 +521,12 @@ impl Engine for Epoll {
 
     fn queued(&self, listener: Token) -> usize {
         self.sockets.get(listener).map_or(0, |l| common::accept_queue(l.fd.as_raw_fd()))
+    }
+
+    fn keep_alive(&mut self, conn: Token, how: Keepalive) {
+        if let Some(s) = self.sockets.get(conn) {
+            how.set(s.fd.as_raw_fd());
+        }
     }
 
     fn connect(&mut self, addr: SocketAddr) -> io::Result<Token> {

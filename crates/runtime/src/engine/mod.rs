@@ -131,6 +131,8 @@ pub enum Release {
     Never,
 }
 
+pub use common::Keepalive;
+
 pub trait Engine {
     fn name(&self) -> &'static str;
     fn listen(&mut self, addr: SocketAddr) -> std::io::Result<Token>;
@@ -146,6 +148,9 @@ pub trait Engine {
     /// How many connections wait in a listener's queue.
     fn queued(&self, listener: Token) -> usize;
     fn connect(&mut self, addr: SocketAddr) -> std::io::Result<Token>;
+    /// Notices that a connection's peer is gone, as [`Keepalive`] says. Connections that a listener
+    /// accepts have what it has.
+    fn keep_alive(&mut self, _conn: Token, _how: Keepalive) {}
     /// Opens a socket for datagrams. Each that comes is `Accepted` as a connection of its own, with
     /// its bytes as one `Data`; what is written there goes to its sender as one datagram.
     fn listen_datagrams(&mut self, _addr: SocketAddr) -> std::io::Result<Token> {

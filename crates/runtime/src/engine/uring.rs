@@ -9,7 +9,7 @@
 
 use super::common::{self, Slots, ACCEPT_PAUSE_NS};
 use super::ring::{BufferRing, Send};
-use super::{direct, Engine, Event, Release, Token, Waiting, Waker, WriteResult};
+use super::{direct, Engine, Event, Keepalive, Release, Token, Waiting, Waker, WriteResult};
 use io_uring::{cqueue, opcode, squeue, types, IoUring};
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
@@ -505,6 +505,12 @@ impl Engine for Uring {
 
     fn queued(&self, listener: Token) -> usize {
         self.sockets.get(listener).map_or(0, |l| common::accept_queue(l.raw()))
+    }
+
+    fn keep_alive(&mut self, conn: Token, how: Keepalive) {
+        if let Some(s) = self.sockets.get(conn) {
+            how.set(s.raw());
+        }
     }
 
     fn connect(&mut self, addr: SocketAddr) -> io::Result<Token> {

@@ -750,7 +750,8 @@ pub static CODES: &[Code] = &[
          behind a message of its server, so `pool` stands in the handler of these messages. The \
          protocol says how a session is reset: `on reset { reply … }`, `reset when …` for the \
          message that confirms it, and `idle when …` for the messages behind which a session can \
-         go to another client.",
+         go to another client. It also says which messages of a client owe such an answer: `owes \
+         when …`. So a session stays with its client until its answers have come.",
         "unit M { n: u8 }\nprotocol p { up M  down M  sharing session }\napp a {\n    port c = listen tcp(80) as p\n    port db = connect tcp(127.0.0.1:81) as p\n    session up: connection of db\n    on c(m) { m -> up }\n    on up(m) { m -> c\n pool up for \"k\" }\n}\n"),
     code("W0901", "a decision by a value from before a call",
         "The program reads state before a call, and the value decides something after the call. \

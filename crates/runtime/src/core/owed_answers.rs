@@ -1,0 +1,89 @@
+//! Answers that the server of a conversation owes, counted by the protocol's clauses.
+//!
+//! In: messages that go out on an upstream, and its server's messages. Out: how many answers are
+//! still to come. A message for which `owes when` holds owes one server's message for which
+//! `settles when` holds. One of `unfinished when` is done with once a message of `owes when`
+//! follows it.
+//!
+//! A message that is passed on as it came has been read. One that the program has made or changed
+//! is read again, up to the end of its head. If that cannot be read, it owes an answer. So a
+//! session stays with its client rather too long than too short.
+
+use super::slab::Id;
+use super::types::{Conn, CLIENT};
+use super::{Core, Raw};
+use crate::abi::*;
+use crate::program::Verdict;
+
+impl Conn {
+    /// Whether its server, or its client, has not done all that a message has begun.
+    pub(super) fn owes(&self) -> bool {
+        self.owed > 0 || self.unfinished
+    }
+
+    /// Takes over what another upstream, whose messages go out before its own, has owed.
+    pub(super) fn owes_for(&mut self, before: (u32, bool)) {
+        self.unfinished |= before.1 && self.owed == 0;
+        self.owed = self.owed.saturating_add(before.0);
+    }
+}
+
+impl Core {
+    /// A message goes out on an upstream.
+    pub(super) fn count_owed(&mut self, task: Id, upstream: Id, proto: u16, head: Raw) {
+        let a = self.conns[upstream].app as usize;
+        if !self.apps[a].protos[usize::from(proto)].tells_owed {
+            return;
+        }
+        let flags = self.facts_of_sent(task, proto, head);
+        let c = &mut self.conns[upstream];
+        if flags & WL_M_OWES != 0 {
+            c.owed = c.owed.saturating_add(1);
+            c.unfinished = false;
+        } else if flags & WL_M_UNFINISHED != 0 {
+            c.unfinished = true;
+        }
+    }
+
+    /// A server has said a message.
+    pub(super) fn settle_owed(&mut self, upstream: Id, flags: u32) {
+        if flags & WL_M_SETTLES != 0 {
+            let c = &mut self.conns[upstream];
+            c.owed = c.owed.saturating_sub(1);
+        }
+    }
+
+    /// Whether a server waits for the client behind this message.
+    pub(super) fn rests_behind(&self, upstream: Id, flags: u32) -> bool {
+        flags & WL_M_IDLE != 0 && !self.conns[upstream].owes()
+    }
+
+    fn facts_of_sent(&mut self, task: Id, proto: u16, head: Raw) -> u32 {
+        let t = &self.tasks[task];
+        let (client, src, flags, base) = (t.conn, t.src, t.req_flags, t.c.req.base);
+        let from_client = src == client && self.conns.get(src).is_some_and(|c| c.member == CLIENT && c.proto == proto);
+        if from_client && !base.is_null() && base == head.p {
+            return flags;
+        }
+        let Some(c) = self.conns.get(client) else { return WL_M_OWES };
+        let a = c.app as usize;
+        // The head may lie in the program's scratch, which is left as it is.
+        let out = self.apps[a].wl.out.p;
+        let ctx = self.context_within(client, proto, false);
+        let mut view = self.apps[a].take_view();
+        view.fill(0);
+        let v: *mut wl_parser = view.as_mut_ptr().cast();
+        let unit = self.apps[a].protos[usize::from(proto)].request;
+        // SAFETY: the view is as large as the app's largest; the program's bytes are in place.
+        let (verdict, flags) = unsafe {
+            (*v).ctx = ctx;
+            (unit.parse(v, head.p, head.n as u32, false), (*v).flags)
+        };
+        self.apps[a].give_view(Some(view));
+        self.apps[a].wl.out.p = out;
+        match verdict {
+            Verdict::Head | Verdict::Whole if flags & WL_M_IN_STEP == 0 => flags,
+            _ => WL_M_OWES,
+        }
+    }
+}
