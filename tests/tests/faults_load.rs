@@ -340,6 +340,12 @@ fn the_connection_limit_holds() {
     }
     let refused = Client::connect(web.port).send(GET).take_until(b"\r\n");
     assert!(refused.starts_with(b"HTTP/1.1 503 "), "an eleventh: {}", String::from_utf8_lossy(&refused));
+    // One that says nothing has its line, too. Lines of a kind come once in a second.
+    std::thread::sleep(Duration::from_millis(1100));
+    let lines = || web.output().matches(".client: overload: client 127.0.0.1:").count();
+    let before = lines();
+    Client::connect(web.port).expect_closed();
+    eventually("a silent connection that is turned away is logged", || lines() > before);
     for c in &mut inside {
         get(c, b"done");
     }

@@ -186,8 +186,8 @@ pub struct AfXdp {
     /// The interface has no hardware: checksums and the cut of segments may be left undone.
     no_hardware: bool,
     mtu: usize,
-    /// The parts of a frame of several buffers that have come, and a segment that is being cut.
-    parts: Vec<u8>,
+    /// The parts of a frame of several buffers that have come.
+    parts: Parts,
     large: Large,
     /// Buffers given to the kernel to be sent and not yet given back.
     under_way: u32,
@@ -304,7 +304,7 @@ impl AfXdp {
             name: String::new(),
             no_hardware: false,
             mtu: 0,
-            parts: Vec::new(),
+            parts: Parts::default(),
             large: Large::default(),
             under_way: 0,
             ask_at: 0,
@@ -484,7 +484,7 @@ impl AfXdp {
                 return Some((buf, f));
             }
             let more = d.options & libc::XDP_PKT_CONTD != 0;
-            let (buf, f) = match more || !self.parts.is_empty() {
+            let (buf, f) = match more || self.parts.begun {
                 true => match self.join(pool, (buf, f), more) {
                     Some(whole) => whole,
                     None => continue,
@@ -508,15 +508,13 @@ impl AfXdp {
 
     /// A part of a frame; the frame, with its last one.
     fn join(&mut self, pool: &mut Pool, (buf, f): (Buf, wl_frame), more: bool) -> Option<(Buf, wl_frame)> {
-        if self.parts.len() + f.n as usize <= FRAME_MAX {
-            self.parts.extend_from_slice(bytes(&f));
-        }
+        self.parts.add(bytes(&f));
         pool.put(buf);
         if more {
             return None;
         }
-        let whole = pool.store(&self.parts);
-        self.parts.clear();
+        let whole = self.parts.whole().and_then(|frame| pool.store(frame));
+        self.parts.end();
         self.lost += u64::from(whole.is_none());
         whole
     }
@@ -547,6 +545,35 @@ impl AfXdp {
             self.lost += all.saturating_sub(self.lost_before);
             self.lost_before = all;
         }
+    }
+}
+
+/// The parts of one frame, until its last one has come.
+#[derive(Default)]
+struct Parts {
+    bytes: Vec<u8>,
+    begun: bool,
+    /// They are more than a frame may have.
+    over: bool,
+}
+
+impl Parts {
+    fn add(&mut self, part: &[u8]) {
+        self.begun = true;
+        self.over |= self.bytes.len() + part.len() > FRAME_MAX;
+        if !self.over {
+            self.bytes.extend_from_slice(part);
+        }
+    }
+
+    /// The frame; `None`: it is too large, and no part of it goes on.
+    fn whole(&self) -> Option<&[u8]> {
+        (!self.over).then_some(&self.bytes)
+    }
+
+    fn end(&mut self) {
+        self.bytes.clear();
+        (self.begun, self.over) = (false, false);
     }
 }
 
@@ -636,5 +663,29 @@ impl FramePort for AfXdp {
         }
         self.ask_lost();
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Parts, FRAME_MAX};
+
+    #[test]
+    fn a_frame_of_too_many_parts_is_dropped_as_a_whole() {
+        let mut parts = Parts::default();
+        let half = vec![7; FRAME_MAX / 2];
+        // A small part behind one that is too much does not make the frame whole again.
+        for part in [&half[..], &half, &[1, 2], &[]] {
+            parts.add(part);
+        }
+        assert_eq!(parts.whole(), None);
+        parts.end();
+        assert!(!parts.begun, "the next frame begins anew");
+        parts.add(&half);
+        parts.add(&half);
+        assert_eq!(parts.whole().map(<[u8]>::len), Some(FRAME_MAX / 2 * 2));
+        parts.end();
+        parts.add(&[]);
+        assert!(parts.begun, "an empty part begins a frame, too");
     }
 }
