@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 use wireloom_tests::admin::eventually;
 use wireloom_tests::{free_port, require_tool, servers, thrice, Client, Process, Wireloom};
 
+const OK: &str = "location / { return 200 ok; }";
+
 #[derive(Clone, Copy)]
 enum Kind {
     Memcached,
@@ -22,7 +24,7 @@ impl Kind {
         require_tool(tool).then(|| match self {
             Kind::Memcached => Process::memcached(),
             Kind::Redis => Process::redis(),
-            Kind::Http => Process::nginx("location / { return 200 ok; }"),
+            Kind::Http => Process::nginx(OK),
         })
     }
 
@@ -196,6 +198,27 @@ fn away(kind: Kind, again: fn(u16) -> Process) {
 fn a_server_that_was_away_is_used_at_once() {
     away(Kind::Memcached, Process::memcached_on);
     away(Kind::Redis, Process::redis_on);
+}
+
+/// `http_balancer` asks another server instead: nobody sees that one is away.
+#[test]
+fn nobody_sees_that_a_server_of_http_is_away() {
+    let Some(mut backends) = (0..2).map(|_| Kind::Http.server()).collect::<Option<Vec<Process>>>() else { return };
+    let ports: Vec<u16> = backends.iter().map(|b| b.port).collect();
+    let proxy = Kind::Http.proxy(&ports, "2s");
+    let load = Load::start(Kind::Http, proxy.port, 4);
+    for round in 1..=3 {
+        backends[1].kill();
+        let (good, bad) = load.in_time(Duration::from_secs(4));
+        // Requests that were under way are lost with it.
+        assert!(good > 100 && bad <= 4, "{good} {bad}: {}", proxy.output());
+        let (good, bad) = load.in_time(Duration::from_secs(1));
+        assert!(good > 100 && bad == 0, "{good} {bad}: {}", proxy.output());
+        backends[1] = Process::nginx_on(ports[1], OK, |_| {});
+        eventually("it is used again", || lines(&proxy, ports[1], UP) == round);
+        let (good, bad) = load.in_time(Duration::from_secs(1));
+        assert!(good > 100 && bad == 0, "{good} {bad}: {}", proxy.output());
+    }
 }
 
 /// `on_lost` of `memcached_proxy`, as its first lines tell: errors, misses, or the next server,

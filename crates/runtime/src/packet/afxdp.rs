@@ -226,7 +226,7 @@ impl AfXdp {
             false => None,
         };
         let no_hardware = !std::path::Path::new(&format!("/sys/class/net/{name}/device")).exists();
-        let large = mtu(name) + LINK_MAX > CHUNK - NOTE - KERNEL_HEADROOM;
+        let large = is_large(mtu(name));
         // Some drivers do without zero-copy where frames may take several buffers.
         let frags = (large || no_hardware) && attached.as_ref().is_none_or(|a| a.frags);
         let mut all = Vec::new();
@@ -243,9 +243,7 @@ impl AfXdp {
         }
         let frags =
             frags && region.umem_socket().lock().unwrap_or_else(|e| e.into_inner()).as_ref().is_some_and(|u| u.frags);
-        if large && receives && !frags {
-            return Err(format!("its MTU of {} bytes needs frames of several buffers, which kernel, driver or an interface opened before do not allow; lower the MTU to {}", mtu(name), CHUNK - NOTE - KERNEL_HEADROOM - LINK_MAX));
-        }
+        fits(mtu(name), receives, frags)?;
         if attached.as_ref().is_some_and(|a| a.generic) {
             log::info!("{name}: AF_XDP on the generic path");
         }
@@ -548,6 +546,21 @@ impl AfXdp {
     }
 }
 
+/// Whether frames of an interface may take several buffers.
+fn is_large(mtu: usize) -> bool {
+    mtu + LINK_MAX > CHUNK - NOTE - KERNEL_HEADROOM
+}
+
+/// Whether a socket can have the frames of an interface. The kernel would drop those that need
+/// several buffers without a word.
+fn fits(mtu: usize, receives: bool, frags: bool) -> Result<(), String> {
+    if !is_large(mtu) || !receives || frags {
+        return Ok(());
+    }
+    let most = CHUNK - NOTE - KERNEL_HEADROOM - LINK_MAX;
+    Err(format!("its MTU of {mtu} bytes needs frames of several buffers, which kernel, driver or an interface opened before do not allow; lower the MTU to {most}"))
+}
+
 /// The parts of one frame, until its last one has come.
 #[derive(Default)]
 struct Parts {
@@ -668,7 +681,19 @@ impl FramePort for AfXdp {
 
 #[cfg(test)]
 mod tests {
-    use super::{Parts, FRAME_MAX};
+    use super::{fits, is_large, Parts, FRAME_MAX};
+
+    #[test]
+    fn an_mtu_that_needs_several_buffers_is_refused_where_they_are_not_allowed() {
+        assert!(!is_large(1500) && is_large(9000));
+        let most = (1500..9000).filter(|n| !is_large(*n)).max().unwrap();
+        assert_eq!(fits(most, true, false), Ok(()));
+        let said = fits(most + 1, true, false).unwrap_err();
+        assert!(said.contains(&format!("MTU of {} bytes", most + 1)), "{said}");
+        assert!(said.ends_with(&format!("lower the MTU to {most}")), "{said}");
+        // With several buffers, or where nothing is received, any MTU will do.
+        assert_eq!((fits(65_000, true, true), fits(65_000, false, false)), (Ok(()), Ok(())));
+    }
 
     #[test]
     fn a_frame_of_too_many_parts_is_dropped_as_a_whole() {
