@@ -258,6 +258,17 @@ fn who_is_refused_leaves_no_room_behind() {
 }
 
 #[test]
+fn who_does_not_answer_pings_is_closed() {
+    let gateway = gateway(&["--set", "ping_every=1"]);
+    let (mut deaf, mut lives) = (enter(&gateway), enter(&gateway));
+    for _ in 0..5 {
+        lives.expect(b"\x89\0").send(frame(0x8a, b""));
+    }
+    assert_eq!(deaf.rest(), [&b"\x89\0\x89\0\x89\0"[..], &close(1001)].concat());
+    assert_eq!(members(&gateway, "hostile"), 1);
+}
+
+#[test]
 fn subprotocols_of_python_clients() {
     python(&gateway(&["--set", "subprotocols=v2.chat, v1.chat"]), "subprotocols");
 }

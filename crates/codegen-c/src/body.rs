@@ -450,20 +450,21 @@ impl<'g, 'm> BodyGen<'g, 'm> {
         let Ty::Msg(unit) = *self.g.m.ty(self.locals[dst.index()].ty) else { return };
         self.build(msg);
         let (u, name, ok) = (names::unit(self.g.m, unit), self.name(dst), self.name(ok));
-        let (ctx, tail) = match msg {
+        let (ctx, read) = match msg {
             Outgoing::Pass { msg: of, .. } => {
                 let (end, of) = (self.end_of(*of), self.name(*of));
-                (format!("{of}.view->ctx"), format!("{end} - {of}.head"))
+                (format!("{of}.view->ctx"), format!("wl_parse_head({u}_parse, v_, wl_built(x), {end} - {of}.head)"))
             }
-            // All that is built behind the head is its tail.
-            Outgoing::Built { .. } | Outgoing::Nothing => ("0".into(), "wl_built(x).n - v_->head".into()),
+            Outgoing::Built { .. } | Outgoing::Nothing => {
+                ("0".into(), format!("wl_parse_built({u}_parse, v_, wl_built(x))"))
+            }
         };
         self.needs_view(dst, unit);
         line!(
             self,
             "{{ wl_parser *v_ = &view_{name}.p;\nmemset(&view_{name}, 0, sizeof view_{name});\nv_->ctx = {ctx};"
         );
-        line!(self, "{ok} = wl_parse_head({u}_parse, v_, wl_built(x), {tail});");
+        line!(self, "{ok} = {read};");
         line!(self, "{name} = (wl_msg){{v_, wl_built(x).p, v_->head, 0, {{NULL, 0, 0}}, 0, 0}}; }}");
     }
 

@@ -469,7 +469,7 @@ impl Lower<'_, '_> {
     }
 
     /// Bytes that change have the room of their first value. Nothing can be added to that of `""`.
-    pub fn has_room(&mut self, name: &str, t: &Ty, span: Span) -> R<()> {
+    pub fn may_grow(&mut self, name: &str, t: &Ty, span: Span) -> R<()> {
         if !matches!(t, Ty::Bytes(0)) {
             return Ok(());
         }

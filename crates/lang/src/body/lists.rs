@@ -420,7 +420,7 @@ impl Lower<'_, '_> {
             (Ty::Bytes(n), Some(w @ Ty::Bytes(m))) if n < m => w.clone(),
             (t, _) => self.decided(t, init.span)?,
         };
-        self.has_room(&acc.name, &ty, init.span)?;
+        self.may_grow(&acc.name, &ty, init.span)?;
         let start = self.coerce(v, &ty, init.span)?;
         let l = self.temp(&acc.name, &ty, start, init.span);
         self.bounds.remove(&l);

@@ -297,7 +297,7 @@ impl Lower<'_, '_> {
                 Some(t) => t,
                 None => {
                     let t = self.decided(&v.ty, value.span)?;
-                    self.has_room(&name.name, &t, value.span)?;
+                    self.may_grow(&name.name, &t, value.span)?;
                     t
                 }
             };
