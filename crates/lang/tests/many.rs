@@ -184,11 +184,12 @@ fn chains_of_wires() {
         format!("unit H {{ n: u8 }}\npacket P {{ h: H }}\nelement T {{\n in x: P\n out y: P\n on x(p) {{ p -> y }}\n}}\napp a {{\n port wire = memory(\"w\") as P, far = memory(\"o\") as P\n{more} wire {chain} -> far\n}}\n")
     };
     let declared: String = (0..50_000).map(|i| format!(" t{i} = T()\n")).collect();
+    let pairs: String = (1..50_000).map(|i| format!(" t{} -> t{i}\n", i - 1)).collect();
     for (text, code) in [
-        (app(&declared, joined(50_000, |i| format!("-> t{i}"))), "E0509"),
-        (app("", joined(50_000, |i| format!("-> t{i}"))), "E0201"),
-        (app("", "-> T() ".repeat(50_000)), "E0509"),
-        (app(" t = T()\n", "-> t ".repeat(50_000)), "E0"),
+        (app(&declared, joined(50_000, |i| format!("-> t{i}"))), "E0508"),
+        (app(&(declared + &pairs), "-> t0".into()), "E0509"),
+        (app("", "-> T() ".repeat(50_000)), "E0508"),
+        (app(" t = T()\n", "-> t ".repeat(50_000)), "E0508"),
     ] {
         let text = said(&checked(text));
         assert!(text.contains(code), "{code}: {}", text.chars().take(2000).collect::<String>());
