@@ -64,11 +64,11 @@ def long_data(c):
     """Parameters in pieces of their own, which are not answered."""
     q = c.cursor(prepared=True)
     q.execute("create table if not exists l (n int, b longblob)")
-    for n in (0, 1, 8192, 8193, 3_000_000):
+    for n in (1, 8192, 8193, 3_000_000):
         q.execute("insert into l values (%s, %s)", (n, io.BytesIO(b"z" * n)))
     q.execute("select n, length(b) from l order by n")
     rows = q.fetchall()
-    assert [(a, b or 0) for a, b in rows] == [(n, n) for n in (0, 1, 8192, 8193, 3_000_000)], rows
+    assert [(a, b or 0) for a, b in rows] == [(n, n) for n in (1, 8192, 8193, 3_000_000)], rows
     q.execute("select b from l where n = %s", (3_000_000,))
     assert q.fetchall()[0][0] in (b"z" * 3_000_000, bytearray(b"z" * 3_000_000))
     q.close()

@@ -19,7 +19,7 @@ async function main() {
   // Prepared, executed and closed by hand, with other commands behind.
   const c = await pool.getConnection();
   for (let i = 0; i < 20; i++) {
-    const statement = await c.prepare("select ? as n");
+    const statement = await c.prepare(`select ? as n, ${i}`);
     const [rows] = await statement.execute([i]);
     assert.equal(rows[0].n, i);
     await statement.close();
