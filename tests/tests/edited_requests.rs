@@ -1,5 +1,5 @@
-//! What a protocol says of a request holds for the one that is sent, not for the one that came:
-//! `no_reply`, `repeat` and `private`, of requests that the program has edited or built.
+//! Clauses of a protocol hold for the request that is sent, not for the one that came. Programs
+//! here edit and build requests: `no_reply`, `repeat` and `private` follow.
 
 use std::time::Duration;
 use wireloom_tests::{require_tool, servers, Backend, Client, Process, Wireloom};

@@ -217,7 +217,7 @@ impl<'m> BodyGen<'_, 'm> {
         format!(" | (({value}) ? WL_C_PIPELINE : 0)")
     }
 
-    /// What the protocol's clauses say of the message that is sent.
+    /// Flags of a call: the protocol's clauses about the message that is sent.
     fn judged(&mut self, msg: &Outgoing, clauses: &[Expr]) -> String {
         let mut text = String::from(if clauses.is_empty() { "" } else { " | WL_C_JUDGED" });
         for (e, flag) in clauses.iter().zip(["NO_REPLY", "REPEAT", "PRIVATE", "ENDS"]) {

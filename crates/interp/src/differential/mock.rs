@@ -19,7 +19,7 @@ pub enum HandlerAct {
         bytes: Vec<u8>,
         timeout: u64,
         ctx: u64,
-        /// What the protocol says of it (`WL_C_*`).
+        /// The flags by which its protocol describes it (`WL_C_*`).
         clauses: u32,
     },
     Reply {

@@ -303,7 +303,7 @@ fn ends(env: &Env, msg: &Out) -> Res<bool> {
     }
 }
 
-/// What the protocol's clauses say of the message that a call sends.
+/// Flags of a call: the protocol's clauses about the message that is sent.
 fn judged(env: &Env, msg: &Out, clauses: &[Expr]) -> Res<u32> {
     let mut flags = if clauses.is_empty() { 0 } else { WL_C_JUDGED };
     for (e, flag) in clauses.iter().zip([WL_C_NO_REPLY, WL_C_REPEAT, WL_C_PRIVATE, WL_C_ENDS]) {

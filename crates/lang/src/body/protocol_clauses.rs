@@ -15,7 +15,7 @@ use wireloom_syntax::Diagnostic;
 /// In `refuse`: whether the program passes the request on as it came.
 pub const RECEIVED: &str = "received";
 
-/// What a protocol says of a request on its way to a server.
+/// A protocol's answers about a request on its way to a server.
 #[derive(Default)]
 pub struct Asked {
     /// The parameters that its answer is read with.
@@ -27,7 +27,7 @@ pub struct Asked {
 /// The clauses that say how the runtime sends a request.
 const OF_SENDING: [FlagKind; 3] = [FlagKind::NoReply, FlagKind::Repeat, FlagKind::PrivateRequest];
 
-/// What is asked of a request: `waits`, for its answer; `judged`, by its clauses, because the
+/// A question about a request. `waits`: for its answer. `judged`: also by its clauses, because the
 /// parser has not seen it as it is sent.
 #[derive(Clone, Copy)]
 struct Asking {
@@ -202,8 +202,8 @@ impl Lower<'_, '_> {
     }
 
     /// Asks the protocol about a request on its way to a server, as it will be sent. A request may
-    /// be refused. `waits`: for its answer. An edited request is read again where its edits may have
-    /// changed what is asked.
+    /// be refused. `waits`: for its answer. An edited request is read again where its edits may
+    /// have changed what is asked.
     pub fn asked_of(&mut self, proto: ir::ProtocolId, v: &Val, span: Span, waits: bool) -> R<Asked> {
         let o = self.message_of(v, span)?;
         let judged = waits && self.has_clauses(o.unit);

@@ -29,7 +29,7 @@ pub(super) struct CallRequest<'a> {
     pub how: &'a wl_call,
 }
 
-/// What the protocol says of a request on its way to a server.
+/// The protocol's clauses about a request on its way to a server.
 struct Clauses {
     no_reply: bool,
     repeat: bool,
