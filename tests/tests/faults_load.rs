@@ -333,7 +333,8 @@ fn a_busy_connection_does_not_starve_others() {
 /// Connections over the port's limit are turned away; the rest are served.
 #[test]
 fn the_connection_limit_holds() {
-    let web = Wireloom::run("static_web", &["--set", "body=done", "--set", "client.max_connections=10"]);
+    let web =
+        Wireloom::run("static_web", &["--set", "body=done", "--set", "client.max_connections=10", "--log-faults"]);
     let mut inside: Vec<Client> = (0..10).map(|_| Client::connect(web.port)).collect();
     for c in &mut inside {
         c.send(GET).expect("HTTP/1.1 200 ").take_until(b"done");
