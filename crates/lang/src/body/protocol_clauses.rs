@@ -314,9 +314,9 @@ impl Lower<'_, '_> {
             let mut of_flag = |kind: &FlagKind| {
                 let mut any = build::boolean(false);
                 for c in &p.clauses {
-                    match &c.kind {
-                        ClauseKind::Flag { flag, when } if flag == kind => any = build::or(any, s.cond(when)?),
-                        _ => {}
+                    let ClauseKind::Flag { flag, when } = &c.kind else { continue };
+                    if flag == kind {
+                        any = build::or(any, s.cond(when)?)
                     }
                 }
                 Ok(crate::fold::fold(&s.cx.m, &any))
