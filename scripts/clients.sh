@@ -38,4 +38,6 @@ client redis/java mvn redis/java/pom.xml with_maven &
 client beanstalk/python python3 beanstalk/requirements.txt with_pip beanstalk/requirements.txt &
 client websocket/python python3 websocket/requirements.txt with_pip websocket/requirements.txt &
 client websocket/node npm websocket/node/package.json with_npm websocket/node/package.json &
+client mysql/python python3 mysql/requirements.txt with_pip mysql/requirements.txt &
+client mysql/node npm mysql/node/package.json with_npm mysql/node/package.json &
 wait

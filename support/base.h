@@ -315,6 +315,12 @@ static inline bool wl_parse_head(int (*parse)(void *, uint32_t, wl_parser *, con
     return (r == WL_WHOLE || (r == WL_HEAD && !(v->flags & WL_M_IN_STEP))) && v->head + tail == b.n;
 }
 
+/* Whether a message that was built begins with a head. Behind it is its tail. */
+static inline bool wl_parse_built(int (*parse)(void *, uint32_t, wl_parser *, const uint8_t *, uint32_t, int), wl_parser *v, wl_bytes b) {
+    int r = parse(NULL, 0, v, b.p, b.n, 1);
+    return r == WL_WHOLE || (r == WL_HEAD && !(v->flags & WL_M_IN_STEP));
+}
+
 /* ---- numbers as text ---- */
 
 typedef struct wl_num { uint64_t v; uint32_t digits; bool over; } wl_num;

@@ -192,6 +192,11 @@ enum { WL_C_HOLD = 1,           /* store the whole reply (head and tail, contigu
                                    resumption, is one of many, or fields of its tail are read */
        WL_C_HOLD_REQ = 2,       /* task->req is read after this suspension: keep its head (and view)         */
        WL_C_PIECES = 8,         /* the handler may pause while a large head is taken over          */
+       WL_C_JUDGED = 16,        /* the flags below tell what the clauses of the protocol say of the
+                                   request as it is sent; else those of task->req hold for it, where
+                                   it is that one, and none for others                           */
+       WL_C_NO_REPLY = 32, WL_C_REPEAT = 64, WL_C_PRIVATE = 128, /* as WL_M_*                       */
+       WL_C_ENDS = 256,         /* it ends with its connection                                      */
        WL_C_PIPELINE = 4 };     /* by its protocol (`pipeline when`) the request may be sent
                                  * while answers to others are still due on the connection, and
                                  * sent again if that connection is lost */

@@ -416,7 +416,10 @@ impl Process {
 
     /// One process: a worker would outlive its master, which is killed at the test's end.
     pub fn nginx_with(server: &str, adjust: impl FnOnce(&mut Command)) -> Process {
-        let port = free_port();
+        Self::nginx_on(free_port(), server, adjust)
+    }
+
+    pub fn nginx_on(port: u16, server: &str, adjust: impl FnOnce(&mut Command)) -> Process {
         let folder = Self::nginx_folder(port);
         std::fs::create_dir_all(&folder).expect("the temporary folder is writable");
         let d = folder.display();

@@ -36,6 +36,27 @@ fn refused(out: &Output, names: &[&str]) {
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
+/// The first 50 diagnostics are shown, and how many more there are.
+#[test]
+fn diagnostics_have_an_end() {
+    let folder = Folder::new("many_diagnostics");
+    let show = |errors: usize, extra: &[&str]| {
+        let text: String = (0..errors).map(|n| format!("const c{n}: u8 = missing\n")).collect();
+        std::fs::write(folder.file("many.loom"), text).expect("written");
+        let out = Wireloom::command(&[&["check", folder.name_of("many.loom").as_str()], extra].concat());
+        assert_eq!(out.code, Some(1), "{}", out.text);
+        (out.text.matches("error[").count(), out.text)
+    };
+    let (shown, text) = show(73, &[]);
+    assert!(shown == 50 && text.contains("… and 23 more diagnostics (`wireloom check --max-errors 0`"), "{text}");
+    assert!(text.contains("73 errors"), "{text}");
+    let (shown, text) = show(51, &[]);
+    assert!(shown == 50 && text.contains("… and 1 more diagnostic ("), "{text}");
+    let (shown, text) = show(50, &[]);
+    assert!(shown == 50 && !text.contains("… and"), "{text}");
+    assert_eq!(show(73, &["--max-errors", "0"]).0, 73);
+}
+
 #[test]
 fn help_teaches() {
     let help = Wireloom::command(&["--help"]);

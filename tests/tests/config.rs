@@ -182,6 +182,8 @@ fn errors_show_their_places() {
             "b.toml:2:1: app `http_balancer` has no port `clinet`; did you mean `client`?",
         ),
         ("[set]\nport = 1\nport = 2\n", "b.toml:3:1: duplicate key"),
+        ("access-log = \"a\"\naccess_log = \"b\"\n", "b.toml:2:1: the option `access-log` is said twice"),
+        ("access_log = \"a\"\naccess-log = \"b\"\n", "b.toml:2:1: the option `access-log` is said twice"),
     ];
     let folder = Folder::new("config-errors");
     for (config, says) in cases {

@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 use wireloom_tests::admin::eventually;
 use wireloom_tests::{free_port, require_tool, servers, thrice, Client, Process, Wireloom};
 
+const OK: &str = "location / { return 200 ok; }";
+
 #[derive(Clone, Copy)]
 enum Kind {
     Memcached,
@@ -22,7 +24,7 @@ impl Kind {
         require_tool(tool).then(|| match self {
             Kind::Memcached => Process::memcached(),
             Kind::Redis => Process::redis(),
-            Kind::Http => Process::nginx("location / { return 200 ok; }"),
+            Kind::Http => Process::nginx(OK),
         })
     }
 
@@ -65,6 +67,11 @@ struct Load {
 
 impl Load {
     fn start(kind: Kind, port: u16, clients: usize) -> Load {
+        Self::on_connections_of(u64::MAX, kind, port, clients)
+    }
+
+    /// Each connection has so many requests.
+    fn on_connections_of(most: u64, kind: Kind, port: u16, clients: usize) -> Load {
         let (stop, good, bad) =
             (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
         let longest = Arc::new(AtomicU64::new(0));
@@ -74,6 +81,9 @@ impl Load {
                 std::thread::spawn(move || {
                     let mut client = Client::connect(port);
                     for n in (0u64..).take_while(|_| !stop.load(Relaxed)) {
+                        if n % most == most - 1 {
+                            client = Client::connect(port);
+                        }
                         let begin = Instant::now();
                         let right = kind.ask(&mut client, &format!("key{c}.{}", n % 1000));
                         longest.fetch_max(begin.elapsed().as_millis() as u64, Relaxed);
@@ -196,6 +206,29 @@ fn away(kind: Kind, again: fn(u16) -> Process) {
 fn a_server_that_was_away_is_used_at_once() {
     away(Kind::Memcached, Process::memcached_on);
     away(Kind::Redis, Process::redis_on);
+}
+
+/// `http_balancer` asks another server instead: nobody sees that one is away.
+#[test]
+fn nobody_sees_that_a_server_of_http_is_away() {
+    let Some(mut backends) = (0..2).map(|_| Kind::Http.server()).collect::<Option<Vec<Process>>>() else { return };
+    let ports: Vec<u16> = backends.iter().map(|b| b.port).collect();
+    let proxy = Kind::Http.proxy(&ports, "2s");
+    // A connection keeps to its server, where it can.
+    let load = Load::on_connections_of(50, Kind::Http, proxy.port, 4);
+    for _ in 0..3 {
+        let before = lines(&proxy, ports[1], UP);
+        backends[1].kill();
+        let (good, bad) = load.in_time(Duration::from_secs(4));
+        // Requests that were under way are lost with it.
+        assert!(good > 100 && bad <= 4, "{good} {bad}: {}", proxy.output());
+        let (good, bad) = load.in_time(Duration::from_secs(1));
+        assert!(good > 100 && bad == 0, "{good} {bad}: {}", proxy.output());
+        backends[1] = Process::nginx_on(ports[1], OK, |_| {});
+        eventually("it is used again", || lines(&proxy, ports[1], UP) > before);
+        let (good, bad) = load.in_time(Duration::from_secs(1));
+        assert!(good > 100 && bad == 0, "{good} {bad}: {}", proxy.output());
+    }
 }
 
 /// `on_lost` of `memcached_proxy`, as its first lines tell: errors, misses, or the next server,

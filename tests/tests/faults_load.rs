@@ -333,13 +333,20 @@ fn a_busy_connection_does_not_starve_others() {
 /// Connections over the port's limit are turned away; the rest are served.
 #[test]
 fn the_connection_limit_holds() {
-    let web = Wireloom::run("static_web", &["--set", "body=done", "--set", "client.max_connections=10"]);
+    let web =
+        Wireloom::run("static_web", &["--set", "body=done", "--set", "client.max_connections=10", "--log-faults"]);
     let mut inside: Vec<Client> = (0..10).map(|_| Client::connect(web.port)).collect();
     for c in &mut inside {
         c.send(GET).expect("HTTP/1.1 200 ").take_until(b"done");
     }
     let refused = Client::connect(web.port).send(GET).take_until(b"\r\n");
     assert!(refused.starts_with(b"HTTP/1.1 503 "), "an eleventh: {}", String::from_utf8_lossy(&refused));
+    // One that says nothing has its line, too. Lines of a kind come once in a second.
+    std::thread::sleep(Duration::from_millis(1100));
+    let lines = || web.output().matches(".client: overload: client 127.0.0.1:").count();
+    let before = lines();
+    Client::connect(web.port).expect_closed();
+    eventually("a silent connection that is turned away is logged", || lines() > before);
     for c in &mut inside {
         get(c, b"done");
     }

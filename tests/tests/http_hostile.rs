@@ -149,6 +149,12 @@ fn bad_chunks_are_not_forwarded() {
         ("host in a trailer", "0\r\nHOST: b\r\n\r\n"),
         ("address in a trailer", "0\r\nx-forwarded-for: 1.1.1.1\r\n\r\n"),
         ("field of the hop in a trailer", "0\r\nConnection: close\r\n\r\n"),
+        ("scheme in a trailer", "0\r\nX-Forwarded-Proto: https\r\n\r\n"),
+        ("way in a trailer", "0\r\nForwarded: for=1.1.1.1\r\n\r\n"),
+        ("address with underscores in a trailer", "0\r\nX_Forwarded_For: 1.1.1.1\r\n\r\n"),
+        ("length with an underscore in a trailer", "0\r\nContent_Length: 5\r\n\r\n"),
+        ("credentials in a trailer", "0\r\nAuthorization: Basic eDp5\r\n\r\n"),
+        ("cookie in a trailer", "0\r\nCookie: a=b\r\n\r\n"),
     ];
     let backend = Backend::new();
     let proxy = Wireloom::run("http_balancer", &["--set", &servers(&[backend.port])]);
@@ -258,6 +264,27 @@ fn bad_trailers_in_pieces_are_not_forwarded() {
         }
         assert_eq!(status_of(&client.rest()), 400, "{cut}");
         assert!(server.rest().is_empty(), "{cut}");
+    }
+}
+
+/// A server's trailer that only a header may have is not passed on, and its answer is cut off.
+#[test]
+fn bad_trailers_of_servers_are_not_passed_on() {
+    let backend = Backend::new();
+    let proxy = Wireloom::run("http_balancer", &["--set", &servers(&[backend.port])]);
+    for field in
+        ["Set-Cookie: a=b", "set_cookie: a=b", "WWW-Authenticate: Basic", "Forwarded: for=a", "Content_Length: 1"]
+    {
+        let mut client = Client::connect(proxy.port);
+        client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+        let mut server = backend.accept();
+        server.take_until(b"\r\n\r\n");
+        server.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n");
+        client.take_head();
+        server.send(format!("0\r\n{field}\r\n\r\n"));
+        let answer = show(&client.rest()).to_ascii_lowercase();
+        let name = field.split(':').next().unwrap_or_default().to_ascii_lowercase();
+        assert!(!answer.contains(&name) && !answer.ends_with("0\r\n\r\n"), "{field}: {answer}");
     }
 }
 

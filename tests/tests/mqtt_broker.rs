@@ -1,7 +1,8 @@
 //! `apps/mqtt_broker.loom` between real clients: Paho and mosquitto's, on two cores.
 
 use std::process::Command;
-use wireloom_tests::{admin, finish, free_port, python, require_tool, Process, Wireloom};
+use wireloom_tests::folder::Folder;
+use wireloom_tests::{admin, finish, free_port, python, require_tool, root, Client, Process, Wireloom};
 
 /// The beginning of each script: clients of Paho in either of its versions.
 const PAHO: &str = "
@@ -184,6 +185,47 @@ print('done')
             .into();
         tables.iter().all(|n| *n == Some(0))
     });
+}
+
+/// A subscription for which there is no memory is counted nowhere when its client has gone.
+#[test]
+fn a_full_table_leaves_nothing_behind() {
+    let small = std::fs::read_to_string(root().join("apps/mqtt_broker.loom")).expect("the app");
+    let small = small.replacen("} { capacity 1M, memory 256MiB }", "} { capacity 2 }", 1);
+    assert!(small.contains("capacity 2 }"));
+    let folder = Folder::new("small_broker");
+    std::fs::write(folder.file("mqtt_broker.loom"), small).expect("written");
+    for how in [&[][..], &["--interpret"]] {
+        let page = free_port();
+        let address = format!("127.0.0.1:{page}");
+        let args = [&["--admin", address.as_str(), "--cores", "0"], how].concat();
+        let broker = Wireloom::run_file(&folder.name_of("mqtt_broker.loom"), &args, |_| {});
+        let connect = |name: &str| {
+            let mut c = Client::connect(broker.port);
+            c.send(format!("\x10\x0f\0\x04MQTT\x04\x02\0\x3c\0\x03{name}")).expect(b"\x20\x02\0\0");
+            c
+        };
+        let (mut ann, mut bob) = (connect("ann"), connect("bob"));
+        ann.send(b"\x82\x08\0\x01\0\x03a/+\0").expect(b"\x90\x03\0\x01\0");
+        bob.send(b"\x82\x08\0\x01\0\x03b/b\0").expect(b"\x90\x03\0\x01\0");
+        // More shapes of filters than a broker has at a time.
+        for n in 1..=70 {
+            let levels: Vec<&str> = (0..7).map(|bit| if n >> bit & 1 == 1 { "+" } else { "x" }).collect();
+            let mut eve = connect("eve");
+            eve.send([&b"\x82\x12\0\x01\0\x0d"[..], levels.join("/").as_bytes(), &[0]].concat());
+            eve.rest();
+        }
+        drop((ann, bob));
+        let entries = |table: &str| admin::status(page)["apps"][0]["tables"][table]["entries"].as_u64();
+        admin::eventually("nothing is left", || {
+            ["clients", "owned", "filters", "members"].iter().all(|t| entries(t) == Some(0))
+        });
+        // With room again, subscribers of the same shape get their messages once.
+        let (mut ann, mut bob) = (connect("ann"), connect("bob"));
+        ann.send(b"\x82\x08\0\x01\0\x03+/c\0").expect(b"\x90\x03\0\x01\0");
+        bob.send(b"\x30\x07\0\x03x/chi\xc0\0").expect(b"\xd0\0");
+        ann.expect(b"\x30\x07\0\x03x/chi");
+    }
 }
 
 #[test]

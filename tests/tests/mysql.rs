@@ -4,7 +4,7 @@ use std::process::Command;
 use wireloom_tests::control::Controlled;
 use wireloom_tests::folder::Folder;
 use wireloom_tests::mariadb::{mariadb, MariaDb, PASSWORD};
-use wireloom_tests::{finish, free_port, python, servers, Client};
+use wireloom_tests::{client_library, finish, free_port, python, root, servers, Client};
 
 fn proxy(server: u16) -> (Controlled, u16) {
     let port = free_port();
@@ -85,6 +85,30 @@ print('done')
     assert_eq!(out, "done\n");
     assert_eq!(counted(&proxy, "shop", "SELECT"), "1");
     assert!(proxy.app.rss_kib() < 100_000, "{} KiB", proxy.app.rss_kib());
+}
+
+/// COM_STMT_PREPARE, EXECUTE, RESET, CLOSE and SEND_LONG_DATA, of which two have no answer.
+fn statements(language: &str, command: &mut Command) {
+    let Some(server) = MariaDb::start(&format!("binary_{language}")) else { return };
+    let (proxy, port) = proxy(server.port());
+    let out = finish(command.args([&port.to_string(), PASSWORD]));
+    assert_eq!((out.code, out.out.as_str()), (Some(0), "done\n"), "{}", out.text);
+    assert!(proxy.app.rss_kib() < 100_000, "{} KiB", proxy.app.rss_kib());
+}
+
+#[test]
+fn binary_statements_of_mysql_connector() {
+    let Some(library) = client_library("mysql/python", "python3") else { return };
+    let mut command = Command::new("python3");
+    statements("python", command.env("PYTHONPATH", library).arg(root().join("tests/clients/mysql/statements.py")));
+}
+
+#[test]
+fn binary_statements_of_node() {
+    let Some(library) = client_library("mysql/node", "node") else { return };
+    let mut command = Command::new("node");
+    let script = root().join("tests/clients/mysql/node/statements.js");
+    statements("node", command.env("NODE_PATH", library.join("node_modules")).arg(script));
 }
 
 #[test]

@@ -98,3 +98,11 @@ fn what_is_not_looked_into_is_told() {
         );
     }
 }
+
+/// An earlier receiver keeps its bytes, and a total length of 0 means the rest of the frame, for
+/// the interpreter and compiled code.
+#[test]
+fn copies_and_lengths_are_as_demanded() {
+    let out = Wireloom::command(&["test", "tests/programs/demands.loom"]);
+    assert!(out.code == Some(0) && out.text.contains("3 passed, 0 failed"), "{}", out.text);
+}

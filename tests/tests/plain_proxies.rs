@@ -121,7 +121,17 @@ fn redis() {
         "PSYNC ? -1",
     ];
     let words = |line: &str| request(&line.split(' ').collect::<Vec<_>>());
-    let attacks: Vec<Vec<u8>> = lines.iter().flat_map(|l| [words(l), format!("{l}\r\n").into_bytes()]).collect();
+    let mut attacks: Vec<Vec<u8>> = lines.iter().flat_map(|l| [words(l), format!("{l}\r\n").into_bytes()]).collect();
+    // A browser's request, with a command in its body.
+    let pages = ["POST / HTTP/1.1\r\nHost: x\r\n\r\n", "GET / HTTP/1.1\r\n", "get /\r\n", "Host: x\r\n", "hOST:\r\n"];
+    let mut pages: Vec<Vec<u8>> = pages.iter().map(|p| p.as_bytes().to_vec()).collect();
+    pages.extend([words("POST x"), words("host: x"), words("quit now"), b"quit now\r\n".to_vec()]);
+    attacks.extend(pages.iter().map(|page| [page, &b"SET pwn 1\r\n"[..]].concat()));
     let asked = [("w", "SECRET"), ("v", "MINE")].map(|(k, v)| (request(&["GET", k]), bulk(v.as_bytes())));
     others_are_safe(proxy.port, &attacks, asked);
+    let mut c = Client::connect(proxy.port);
+    c.send(request(&["EXISTS", "pwn"])).expect(":0\r\n");
+    c.send("PING\r\nQUIT\r\nSET pwn 1\r\n").expect("+PONG\r\n+OK\r\n").expect_closed();
+    Client::connect(proxy.port).send("get / HTTP/1.1\r\nSET pwn 1\r\n").expect_closed();
+    Client::connect(proxy.port).send(request(&["EXISTS", "pwn"])).expect(":0\r\n");
 }

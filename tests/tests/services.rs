@@ -18,6 +18,7 @@ mod control;
 mod conversation_ends;
 mod conversations;
 mod distribution;
+mod edited_requests;
 mod faults_http;
 mod handles;
 mod held_bodies;

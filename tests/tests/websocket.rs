@@ -3,7 +3,7 @@
 
 use std::process::Command;
 use std::time::Duration;
-use wireloom_tests::{client_library, finish, root, Client, Process, Wireloom};
+use wireloom_tests::{admin, client_library, finish, free_port, root, Client, Process, Wireloom};
 
 /// A gateway on two cores, where there are two.
 fn gateway(extra: &[&str]) -> Process {
@@ -193,6 +193,85 @@ fn frames_torn_at_every_byte() {
         Client::connect(gateway.port).send_in_pieces(&all, 1).expect(SWITCHED);
         other.expect(&said);
     }
+}
+
+/// The processor time of 150 messages of a thousand fragments of one byte, behind a beginning.
+fn time_of_small_fragments(beginning: usize) -> u64 {
+    let gateway = gateway(&[]);
+    let mut client = enter(&gateway);
+    let small: Vec<u8> = (0..1000).flat_map(|_| frame(0x00, b"x")).collect();
+    let message = [frame(0x02, &vec![7; beginning]), small, frame(0x80, b"")].concat();
+    let before = gateway.cpu_ms();
+    for _ in 0..150 {
+        client.send(&message);
+    }
+    client.send(frame(0x89, b"done")).expect(b"\x8a\x04done");
+    gateway.cpu_ms() - before
+}
+
+/// A fragment costs what it has, not what its message has.
+#[test]
+fn small_fragments_of_a_large_message_are_cheap() {
+    let short = time_of_small_fragments(0);
+    let long = time_of_small_fragments(60_000);
+    assert!(long <= 2 * short + 300, "{long} ms behind a long beginning, {short} ms behind a short one");
+}
+
+#[test]
+fn messages_under_way_are_bounded() {
+    let gateway = gateway(&["--set", "max_unfinished=200000"]);
+    let mut client = enter(&gateway);
+    let many: Vec<u8> = (0..1024).flat_map(|_| frame(0x00, b"x")).collect();
+    client.send([frame(0x02, b"x"), many].concat());
+    assert_eq!(client.rest(), close(1008), "too many fragments");
+    let begun = frame(0x02, &[1; 60_000]);
+    let mut open: Vec<Client> = (0..3).map(|_| enter(&gateway)).collect();
+    for c in &mut open {
+        c.send(&begun).send(frame(0x89, b"")).expect(b"\x8a\0");
+    }
+    let mut late = enter(&gateway);
+    assert_eq!(late.send(&begun).rest(), close(1008), "too much of one address");
+    // A message that is complete, and one whose client has left, count no longer.
+    open[0].send(frame(0x80, b"")).send(frame(0x89, b"")).expect(b"\x8a\0");
+    let mut late = enter(&gateway);
+    late.send(&begun).send(frame(0x89, b"")).expect(b"\x8a\0");
+    drop(open);
+    admin::eventually("the memory of those that have left is free", || {
+        let mut client = enter(&gateway);
+        client.send(&begun).send(frame(0x89, b""));
+        client.take(2) == b"\x8a\0"
+    });
+}
+
+#[test]
+fn who_is_refused_leaves_no_room_behind() {
+    let page = format!("127.0.0.1:{}", free_port());
+    let gateway = gateway(&["--set", "max_members=0", "--admin", &page]);
+    for n in 0..50 {
+        let mut client = Client::connect(gateway.port);
+        client.send(ASK.replace("/hostile", &format!("/{n}")));
+        assert!(client.take_head().starts_with("http/1.1 503 "));
+    }
+    let port = page.rsplit(':').next().and_then(|p| p.parse().ok()).expect("a port");
+    let status = admin::status(port);
+    assert_eq!(status["apps"][0]["tables"]["members"]["entries"], 0, "{status}");
+}
+
+#[test]
+fn who_does_not_answer_pings_is_closed() {
+    let gateway = gateway(&["--set", "ping_every=1"]);
+    let (mut deaf, mut lives) = (enter(&gateway), enter(&gateway));
+    for _ in 0..5 {
+        lives.expect(b"\x89\0").send(frame(0x8a, b""));
+    }
+    assert_eq!(deaf.rest(), [&b"\x89\0\x89\0\x89\0"[..], &close(1001)].concat());
+    drop(deaf);
+    admin::eventually("it has left", || members(&gateway, "hostile") == 1);
+}
+
+#[test]
+fn subprotocols_of_python_clients() {
+    python(&gateway(&["--set", "subprotocols=v2.chat, v1.chat"]), "subprotocols");
 }
 
 #[test]

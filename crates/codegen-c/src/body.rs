@@ -371,8 +371,8 @@ impl<'g, 'm> BodyGen<'g, 'm> {
                 self.check(true);
             }
             StmtKind::Queue { port, index, act, dst } => self.queue(*port, index, *act, *dst),
-            StmtKind::Call { port, index, msg, within, response_args } => {
-                self.call(*port, index, msg, within.as_ref(), response_args)
+            StmtKind::Call { port, index, msg, within, response_args, clauses } => {
+                self.call((*port, index), msg, within.as_ref(), (response_args, clauses))
             }
             StmtKind::Await { hold, live, .. } => self.suspend(*hold, live),
             StmtKind::BindPart { dst, part } => {
@@ -447,14 +447,24 @@ impl<'g, 'm> BodyGen<'g, 'm> {
     }
 
     fn reread(&mut self, msg: &'m Outgoing, dst: LocalId, ok: LocalId) {
-        let Outgoing::Pass { msg: of, .. } = msg else { return };
         let Ty::Msg(unit) = *self.g.m.ty(self.locals[dst.index()].ty) else { return };
         self.build(msg);
-        let (u, name, ok, end, of) =
-            (names::unit(self.g.m, unit), self.name(dst), self.name(ok), self.end_of(*of), self.name(*of));
+        let (u, name, ok) = (names::unit(self.g.m, unit), self.name(dst), self.name(ok));
+        let (ctx, read) = match msg {
+            Outgoing::Pass { msg: of, .. } => {
+                let (end, of) = (self.end_of(*of), self.name(*of));
+                (format!("{of}.view->ctx"), format!("wl_parse_head({u}_parse, v_, wl_built(x), {end} - {of}.head)"))
+            }
+            Outgoing::Built { .. } | Outgoing::Nothing => {
+                ("0".into(), format!("wl_parse_built({u}_parse, v_, wl_built(x))"))
+            }
+        };
         self.needs_view(dst, unit);
-        line!(self, "{{ wl_parser *v_ = &view_{name}.p;\nmemset(&view_{name}, 0, sizeof view_{name});\nv_->ctx = {of}.view->ctx;");
-        line!(self, "{ok} = wl_parse_head({u}_parse, v_, wl_built(x), {end} - {of}.head);");
+        line!(
+            self,
+            "{{ wl_parser *v_ = &view_{name}.p;\nmemset(&view_{name}, 0, sizeof view_{name});\nv_->ctx = {ctx};"
+        );
+        line!(self, "{ok} = {read};");
         line!(self, "{name} = (wl_msg){{v_, wl_built(x).p, v_->head, 0, {{NULL, 0, 0}}, 0, 0}}; }}");
     }
 

@@ -162,17 +162,21 @@ impl<'m> BodyGen<'_, 'm> {
         line!(self, "if (o_ > {from}) wl_put(x, wl_b({name}.base + {from}, o_ - {from}));\n{from} = e_;\n}}");
     }
 
-    pub fn call(&mut self, port: PortId, index: &Expr, msg: &'m Outgoing, within: Option<&Expr>, args: &[Expr]) {
+    /// `asked`: what the protocol says of the request, the arguments of its answer and its clauses.
+    pub fn call(&mut self, to: (PortId, &Expr), msg: &'m Outgoing, within: Option<&Expr>, asked: (&[Expr], &[Expr])) {
+        let ((port, index), (args, clauses)) = (to, asked);
         let flags = self.flags_of_call();
         self.build(msg);
         let index_text = self.expr(index);
         let timeout = within.map_or_else(|| "0".into(), |e| self.expr(e));
         let ctx = self.ctx(port, args);
-        let shares = self.shares(port, args);
+        let shares = self.shares(port, args) + &self.judged(msg, clauses);
         let (head, tail) = self.parts(msg);
         let pieces = if self.within { " | WL_C_PIECES" } else { "" };
         line!(self, "{{ uint32_t i_ = (uint32_t)({index_text});\nwl_call c_ = {{.timeout_ns = {timeout}, .ctx = {ctx}, .flags = {flags}{shares}{pieces}}};");
-        self.check(index.may_fault() || within.is_some_and(Expr::may_fault) || args.iter().any(Expr::may_fault));
+        self.check(
+            index.may_fault() || within.is_some_and(Expr::may_fault) || args.iter().chain(clauses).any(Expr::may_fault),
+        );
         line!(self, "x->core->host->call(t, {}, i_, {head}, {tail}, &c_); }}", port.0);
     }
 
@@ -211,6 +215,24 @@ impl<'m> BodyGen<'_, 'm> {
         let Some(shares) = response.and_then(|u| args.get(m.unit(u).params.len())) else { return String::new() };
         let value = self.expr(shares);
         format!(" | (({value}) ? WL_C_PIPELINE : 0)")
+    }
+
+    /// Flags of a call: the protocol's clauses about the message that is sent.
+    fn judged(&mut self, msg: &Outgoing, clauses: &[Expr]) -> String {
+        let mut text = String::from(if clauses.is_empty() { "" } else { " | WL_C_JUDGED" });
+        for (e, flag) in clauses.iter().zip(["NO_REPLY", "REPEAT", "PRIVATE", "ENDS"]) {
+            let value = self.expr(e);
+            if !matches!(*e.kind, ExprKind::Bool(false)) {
+                text.push_str(&format!(" | (({value}) ? WL_C_{flag} : 0)"));
+            }
+        }
+        match msg {
+            Outgoing::Pass { msg, .. } if self.is_own(*msg) => {
+                text.push_str(&format!(" | (wl_until_end({}) ? WL_C_ENDS : 0)", self.name(*msg)))
+            }
+            Outgoing::Pass { .. } | Outgoing::Built { .. } | Outgoing::Nothing => {}
+        }
+        text
     }
 
     pub fn reply(&mut self, msg: &'m Outgoing, close: bool) {

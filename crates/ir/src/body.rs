@@ -125,13 +125,16 @@ pub enum StmtKind {
     },
 
     /// Issues a call; the reply becomes part `n` of the task, n = calls issued since the last
-    /// `Await`.
+    /// `Await`. `clauses` tell of the message as it is sent: it has no answer (`no_reply`), may be
+    /// sent again (`repeat`), makes its connection its client's own (`private`), ends with it.
+    /// Empty: its parser has told.
     Call {
         port: PortId,
         index: Expr,
         msg: Outgoing,
         within: Option<Expr>,
         response_args: Vec<Expr>,
+        clauses: Vec<Expr>,
     },
     /// Suspends until all issued calls are answered. `hold`: replies are kept whole; `hold_req`:
     /// the request is read after this point (set by the liveness pass, as is `live`).
@@ -241,9 +244,9 @@ pub enum StmtKind {
         msg: Outgoing,
         dst: LocalId,
     },
-    /// Reads a changed message as its next reader will. `ok` (bool) says whether its head is one of
-    /// its unit; of a held message, whether all of it is. `dst` is that message until another one
-    /// is built.
+    /// Reads a changed or built message as its next reader will. `ok` (bool) says whether its head
+    /// is one of its unit; of a held message, whether all of it is. `dst` is that message until
+    /// another one is built.
     Reread {
         msg: Outgoing,
         dst: LocalId,

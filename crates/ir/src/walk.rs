@@ -54,11 +54,12 @@ macro_rules! direct {
                 Require { cond, .. } => f(cond),
                 TableGet { key, .. } | TableRemove { key, .. } | TableUpdate { key, .. } => f(key),
                 TablePut { key, value, .. } => { f(key); f(value) }
-                Call { index, msg, within, response_args, .. } => {
+                Call { index, msg, within, response_args, clauses, .. } => {
                     f(index);
                     $out_exprs(msg, f);
                     if let Option::Some(e) = within { f(e) }
                     for e in response_args { f(e) }
+                    for e in clauses { f(e) }
                 }
                 BindPart { part, .. } => f(part),
                 Reply { msg, .. } | Tell { msg, .. } | Render { msg, .. } | Reread { msg, .. } => $out_exprs(msg, f),

@@ -176,3 +176,22 @@ fn elements_behind_elements() {
         assert!(text.contains(code) && text.contains(what) && text.matches("error[").count() == 1, "{text}");
     }
 }
+
+/// Chains of 50,000 elements end in a moment, whatever is wrong with them.
+#[test]
+fn chains_of_wires() {
+    let app = |more: &str, chain: String| {
+        format!("unit H {{ n: u8 }}\npacket P {{ h: H }}\nelement T {{\n in x: P\n out y: P\n on x(p) {{ p -> y }}\n}}\napp a {{\n port wire = memory(\"w\") as P, far = memory(\"o\") as P\n{more} wire {chain} -> far\n}}\n")
+    };
+    let declared: String = (0..50_000).map(|i| format!(" t{i} = T()\n")).collect();
+    let pairs: String = (1..50_000).map(|i| format!(" t{} -> t{i}\n", i - 1)).collect();
+    for (text, code) in [
+        (app(&declared, joined(50_000, |i| format!("-> t{i}"))), "E0508"),
+        (app(&(declared + &pairs), "-> t0".into()), "E0509"),
+        (app("", "-> T() ".repeat(50_000)), "E0508"),
+        (app(" t = T()\n", "-> t ".repeat(50_000)), "E0508"),
+    ] {
+        let text = said(&checked(text));
+        assert!(text.contains(code), "{code}: {}", text.chars().take(2000).collect::<String>());
+    }
+}

@@ -100,6 +100,11 @@ pub const WL_C_HOLD: u32 = 1;
 pub const WL_C_HOLD_REQ: u32 = 2;
 pub const WL_C_PIPELINE: u32 = 4;
 pub const WL_C_PIECES: u32 = 8;
+pub const WL_C_JUDGED: u32 = 16;
+pub const WL_C_NO_REPLY: u32 = 32;
+pub const WL_C_REPEAT: u32 = 64;
+pub const WL_C_PRIVATE: u32 = 128;
+pub const WL_C_ENDS: u32 = 256;
 
 // Operations of crypto().
 pub const WL_X_AES_CTR: u32 = crate::crypto::op::Op::AesCtr as u32;

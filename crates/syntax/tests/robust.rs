@@ -85,3 +85,19 @@ fn very_many_short_lines_are_laid_out() {
         assert_eq!(laid_out.lines().count(), text.lines().count());
     }
 }
+
+/// Wires through 50,000 elements are laid out, on one line or on many.
+#[test]
+fn very_long_wires_are_laid_out() {
+    for gap in [" ", "\n        "] {
+        let chain: String = (0..50_000).map(|n| format!("-> t{n}{gap}")).collect();
+        let text =
+            format!("app a {{\n    port wire = nic(\"eth0\"), far = nic(\"eth1\")\n    wire {chain}-> far\n}}\n");
+        let begin = processor_time();
+        let laid_out = wireloom_syntax::format::format(&text).expect("it parses");
+        let took = processor_time() - begin;
+        assert!(took < 4.0, "{took} s");
+        assert_eq!(laid_out.matches("-> ").count(), 50_001);
+        assert_eq!(wireloom_syntax::format::format(&laid_out).as_ref(), Ok(&laid_out));
+    }
+}

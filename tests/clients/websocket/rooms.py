@@ -129,5 +129,15 @@ async def refused():
         await ws.close()
 
 
+async def subprotocols():
+    """The gateway prefers v2.chat to v1.chat."""
+    for offered, want in [
+        (["v1.chat", "v2.chat"], "v2.chat"), (["v1.chat"], "v1.chat"), (["soap", "v1.chat"], "v1.chat"),
+        (["soap"], None), (["V1.chat"], None), (None, None),
+    ]:
+        async with room("sub", subprotocols=offered) as ws:
+            assert ws.subprotocol == want, (offered, ws.subprotocol)
+
+
 asyncio.run(globals()[PART]())
 print("done")

@@ -116,6 +116,8 @@ protocol chat {
     response Say
     sharing pipelined
     stateless
+    no_reply when request.op == \"hush\" and request.n > 3
+    repeat when request.n < 9 or request.data == \"\"
     on fault(f) { reply Say { text: \"fault\" } then close }
 }
 ";

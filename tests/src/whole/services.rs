@@ -103,7 +103,9 @@ impl Make {
     /// A call, and statements behind it.
     fn call(&mut self, out: &mut String) {
         let (a, x) = (self.name("a"), self.name("x"));
-        let request = match self.below(5) {
+        let request = match self.below(6) {
+            // An edit of the fields that its protocol's clauses read.
+            5 => format!("req with {{ op: \"{}\", n: {} }}", self.pick(&["hush", "op"]), self.expr(Ty::U32, 1)),
             0 => format!("req with {{ data: {} }}", self.expr(Ty::Bytes, 0)),
             1 => format!("Ask {{ op: \"op\", n: {}, data: {} }}", self.expr(Ty::U32, 1), self.literal_word()),
             _ => "req".into(),

@@ -76,12 +76,19 @@ impl Config {
         let root =
             DeTable::parse(&text).map_err(|e| source.place(&e.span().unwrap_or_default()).error(e.message().trim()))?;
         let mut config = Config { path: path.to_path_buf(), command, options: Vec::new(), settings: Vec::new() };
-        let known = command();
-        for (key, value) in root.get_ref() {
+        let (known, mut said) = (command(), std::collections::BTreeSet::new());
+        // In the order of the file.
+        let mut all: Vec<_> = root.get_ref().iter().collect();
+        all.sort_by_key(|(key, _)| key.span().start);
+        for (key, value) in all {
             if key.get_ref() == SET {
                 let table = source.table(value, "a table of parameters: `[set]`")?;
                 source.settings(table, "", &mut config.settings)?;
             } else {
+                let name = key.get_ref().replace('_', "-");
+                if !said.insert(name.clone()) {
+                    return Err(source.error(key, format!("the option `{name}` is said twice")));
+                }
                 config.options.extend(source.option(key, value, &known)?);
             }
         }

@@ -19,6 +19,8 @@ pub enum HandlerAct {
         bytes: Vec<u8>,
         timeout: u64,
         ctx: u64,
+        /// The flags by which its protocol describes it (`WL_C_*`).
+        clauses: u32,
     },
     Reply {
         bytes: Vec<u8>,
@@ -454,7 +456,8 @@ unsafe extern "C" fn call(t: *mut wl_task, port: u32, index: u32, head: wl_bytes
             place if place != 0 && place >> 48 == u64::from(port) => n.acts.push(HandlerAct::Found(place)),
             _ => {}
         }
-        n.acts.push(HandlerAct::Call { port, index, bytes, timeout: c.timeout_ns, ctx: c.ctx });
+        let clauses = c.flags & !(WL_C_HOLD | WL_C_HOLD_REQ | WL_C_PIECES);
+        n.acts.push(HandlerAct::Call { port, index, bytes, timeout: c.timeout_ns, ctx: c.ctx, clauses });
         n.issued.push(Issued { port, ctx: c.ctx, flags: c.flags });
     }
 }

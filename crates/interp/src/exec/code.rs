@@ -44,6 +44,7 @@ pub enum Op {
         msg: Out,
         within: Option<Expr>,
         args: Vec<Expr>,
+        clauses: Vec<Expr>,
         hold: bool,
         hold_req: bool,
     },
@@ -109,7 +110,7 @@ pub enum Op {
 #[derive(Clone, Debug)]
 pub enum Out {
     Pass { msg: LocalId, edits: Vec<OutEdit> },
-    Built { body: Code },
+    Built { unit: UnitId, body: Code },
     Nothing,
 }
 

@@ -295,6 +295,25 @@ fn about_piece(a: &Activation, to: u32, bytes: &[u8]) -> Res<()> {
     Ok(())
 }
 
+/// Whether a message that the program has parsed ends with its connection.
+fn ends(env: &Env, msg: &Out) -> Res<bool> {
+    match msg {
+        Out::Pass { msg, .. } => Ok(env.message(*msg)?.ends),
+        Out::Built { .. } | Out::Nothing => Ok(false),
+    }
+}
+
+/// Flags of a call: the protocol's clauses about the message that is sent.
+fn judged(env: &Env, msg: &Out, clauses: &[Expr]) -> Res<u32> {
+    let mut flags = if clauses.is_empty() { 0 } else { WL_C_JUDGED };
+    for (e, flag) in clauses.iter().zip([WL_C_NO_REPLY, WL_C_REPEAT, WL_C_PRIVATE, WL_C_ENDS]) {
+        if env.truth(e)? {
+            flags |= flag
+        }
+    }
+    Ok(if ends(env, msg)? { flags | WL_C_ENDS } else { flags })
+}
+
 /// Operations that send, wait, or run blocks of their own.
 pub fn outward(env: &Env, op: &Op, locals: &mut Vec<Value>) -> Res<()> {
     let a = env.activation()?;
@@ -302,10 +321,7 @@ pub fn outward(env: &Env, op: &Op, locals: &mut Vec<Value>) -> Res<()> {
         Op::Reply { msg, close } => {
             let nothing = matches!(msg, Out::Nothing);
             let ready = outgoing::build(env, a, msg, locals)?;
-            let ends = match msg {
-                Out::Pass { msg, .. } => Env { locals, ..*env }.message(*msg)?.ends,
-                Out::Built { .. } | Out::Nothing => false,
-            };
+            let ends = ends(&Env { locals, ..*env }, msg)?;
             a.reply(ready, *close || ends, nothing)
         }
         Op::Send { port, index, msg } => {
@@ -336,7 +352,7 @@ pub fn outward(env: &Env, op: &Op, locals: &mut Vec<Value>) -> Res<()> {
             }
             Ok(())
         }
-        Op::Call { port, index, msg, within, args, hold, hold_req } => {
+        Op::Call { port, index, msg, within, args, clauses, hold, hold_req } => {
             let here = Env { locals, ..*env };
             let index = here.int(index)? as u32;
             let timeout_ns = within.as_ref().map_or(Ok(0), |e| here.int(e))? as u64;
@@ -350,7 +366,7 @@ pub fn outward(env: &Env, op: &Op, locals: &mut Vec<Value>) -> Res<()> {
                 ctx = grammar::pack(params, &args) | grammar::pack(asked, kept);
                 shares = matches!(args.get(params.len()), Some(Value::Bool(true)));
             }
-            let flags = flags | if shares { WL_C_PIPELINE } else { 0 };
+            let flags = flags | if shares { WL_C_PIPELINE } else { 0 } | judged(&here, msg, clauses)?;
             let call = wl_call { timeout_ns, ctx, flags, _pad: 0 };
             let ready = outgoing::build(env, a, msg, locals)?;
             let head = a.head(&ready)?;
@@ -393,12 +409,17 @@ pub fn outward(env: &Env, op: &Op, locals: &mut Vec<Value>) -> Res<()> {
             Ok(())
         }
         Op::Reread { msg, dst, ok } => {
-            let Out::Pass { msg: of, .. } = msg else {
-                return internal("the message to be read again was not changed");
+            let of = match msg {
+                Out::Pass { msg: of, .. } => Some(Env { locals, ..*env }.message(*of)?),
+                Out::Built { .. } | Out::Nothing => None,
             };
-            let of = Env { locals, ..*env }.message(*of)?;
             let ready = outgoing::build(env, a, msg, locals)?;
-            let again = a.reread(&of, ready.bytes.as_slice());
+            let bytes = ready.bytes.as_slice();
+            let again = match (of, msg) {
+                (Some(of), _) => a.reread(&of, bytes),
+                (None, Out::Built { unit, .. }) => a.read_built(*unit, bytes),
+                (None, _) => return internal("the message to be read again was not changed"),
+            };
             locals[ok.index()] = Value::Bool(again.is_some());
             locals[dst.index()] = Value::Msg(again.unwrap_or(MsgRef::Absent));
             Ok(())

@@ -78,7 +78,7 @@ impl Flattener<'_> {
                 let body = self.inner(body);
                 self.emit(Op::Update { table: *table, key: key.clone(), entry: *entry, body, place: *place });
             }
-            StmtKind::Call { port, index, msg, within, response_args } => {
+            StmtKind::Call { port, index, msg, within, response_args, clauses } => {
                 let msg = self.out(msg);
                 let (within, args) = (within.clone(), response_args.clone());
                 self.emit(Op::Call {
@@ -87,6 +87,7 @@ impl Flattener<'_> {
                     msg,
                     within,
                     args,
+                    clauses: clauses.clone(),
                     hold: false,
                     hold_req: false,
                 });
@@ -246,7 +247,7 @@ impl Flattener<'_> {
             Outgoing::Pass { msg, edits } => {
                 Out::Pass { msg: *msg, edits: edits.iter().map(|e| self.edit(e)).collect() }
             }
-            Outgoing::Built { body, .. } => Out::Built { body: self.inner(body) },
+            Outgoing::Built { unit, body } => Out::Built { unit: *unit, body: self.inner(body) },
             Outgoing::Nothing => Out::Nothing,
         }
     }

@@ -105,7 +105,7 @@ fn emitted(env: &Env, code: &Code, locals: &mut Vec<Value>) -> Res<Vec<u8>> {
 pub fn build(env: &Env, act: &Activation, out: &Out, locals: &mut Vec<Value>) -> Res<Ready> {
     match out {
         Out::Nothing => Ok(Ready { bytes: Bytes::Built(Vec::new()), tail: WL_TAIL_NONE }),
-        Out::Built { body } => Ok(Ready { bytes: Bytes::Built(emitted(env, body, locals)?), tail: WL_TAIL_NONE }),
+        Out::Built { body, .. } => Ok(Ready { bytes: Bytes::Built(emitted(env, body, locals)?), tail: WL_TAIL_NONE }),
         Out::Pass { msg, edits } => {
             let Some(Value::Msg(r)) = locals.get(msg.index()) else { return internal("no message to pass on") };
             // The runtime must know that it is the client's request, also of one without a tail.

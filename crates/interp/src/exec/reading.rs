@@ -130,6 +130,12 @@ impl Activation<'_> {
         (node.end + tail == bytes.len()).then(|| self.keep_own(of.unit, node, bytes, None, false))
     }
 
+    /// A message that was built for a unit without parameters.
+    pub(super) fn read_built(&self, unit: UnitId, bytes: &[u8]) -> Option<MsgRef> {
+        let node = self.grammar.read(unit, bytes, 0, true, true).ok()?;
+        (node.end == bytes.len()).then(|| self.keep_own(unit, node, bytes, None, false))
+    }
+
     fn keep_own(&self, unit: UnitId, node: Node, bytes: &[u8], body: Option<Vec<u8>>, ends: bool) -> MsgRef {
         let mut own = self.own.borrow_mut();
         let (tail, base) = (WL_TAIL_NONE, std::ptr::null());

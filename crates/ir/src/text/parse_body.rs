@@ -116,9 +116,10 @@ impl Parser {
                 let (port, index) = (PortId(self.index()?), self.key()?);
                 self.word("args")?;
                 let response_args = self.list(Self::expr)?;
+                let clauses = if self.eat_word("clauses") { self.list(Self::expr)? } else { Vec::new() };
                 let within = if self.eat_word("within") { Some(self.expr()?) } else { None };
                 let (msg, span) = self.message()?;
-                Ok(Stmt { kind: StmtKind::Call { port, index, msg, within, response_args }, span })
+                Ok(Stmt { kind: StmtKind::Call { port, index, msg, within, response_args, clauses }, span })
             }
             "reply" => {
                 let close = self.eat_word("close");

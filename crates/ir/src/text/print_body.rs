@@ -98,14 +98,18 @@ impl Printer<'_> {
                 );
                 self.braces(&head, &end, &mut |p| p.block(body, locals));
             }
-            StmtKind::Call { port, index, msg, within, response_args } => {
-                let args: Vec<String> = response_args.iter().map(|e| self.expr_of(e, locals)).collect();
+            StmtKind::Call { port, index, msg, within, response_args, clauses } => {
+                let list = |all: &[Expr]| {
+                    let texts: Vec<String> = all.iter().map(|e| self.expr_of(e, locals)).collect();
+                    texts.join(", ")
+                };
+                let clauses = if clauses.is_empty() { String::new() } else { format!(" clauses ({})", list(clauses)) };
                 let within = within.as_ref().map_or(String::new(), |e| format!(" within {}", self.expr_of(e, locals)));
                 let head = format!(
-                    "call {} [{}] args ({}){within}",
+                    "call {} [{}] args ({}){clauses}{within}",
                     self.port_ref(*port),
                     self.expr_of(index, locals),
-                    args.join(", ")
+                    list(response_args)
                 );
                 self.message(&head, msg, &end, locals);
             }

@@ -347,7 +347,9 @@ impl<'a> Flow<'a, '_, '_> {
                 self.c.need(table.index() < self.c.m.tables.len(), path, "a table does not exist");
                 self.sets(path, *dst, &Ty::UInt(64), state)
             }
-            StmtKind::Call { port, index, msg, within, response_args } => {
+            StmtKind::Call { port, index, msg, within, response_args, clauses } => {
+                let said = matches!(clauses.len(), 0 | 4) && clauses.iter().all(|e| *self.c.m.ty(e.ty) == Ty::Bool);
+                self.c.need(said, path, "a call has four clauses, or none");
                 self.c.need(self.c.is_uint(index.ty), path, "an instance is not an unsigned integer");
                 if let Some(e) = within {
                     self.c.need(self.c.is_uint_of(e.ty, 64), path, "a time is not a u64")
@@ -516,7 +518,11 @@ impl<'a> Flow<'a, '_, '_> {
                 }
             }
             StmtKind::Reread { msg, dst, ok } => {
-                let unit = if let Outgoing::Pass { msg, .. } = msg { self.unit_of(*msg) } else { None };
+                let unit = match msg {
+                    Outgoing::Pass { msg, .. } => self.unit_of(*msg),
+                    Outgoing::Built { unit, .. } => Some(*unit),
+                    Outgoing::Nothing => None,
+                };
                 let Some(u) = unit.filter(|u| u.index() < self.c.m.units.len()) else {
                     return self.error(path, "the message to be read again was not changed");
                 };

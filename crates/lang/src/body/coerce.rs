@@ -468,6 +468,18 @@ impl Lower<'_, '_> {
         Ok(t)
     }
 
+    /// Bytes that change have the room of their first value. Nothing can be added to that of `""`.
+    pub fn may_grow(&mut self, name: &str, t: &Ty, span: Span) -> R<()> {
+        if !matches!(t, Ty::Bytes(0)) {
+            return Ok(());
+        }
+        Err(self.cx.report(
+            Diagnostic::error("E0302", span, format!("`{name}` has no room: it is as long as its first value"))
+                .label("at most 0 bytes")
+                .hint(format!("say how long it may become: `var {name}: bytes<64> = \"\"`; a `fold` takes it from `let all: bytes<64> = fold …`")),
+        ))
+    }
+
     pub fn undecided(&mut self, what: &str, span: Span) -> Reported {
         let d = Diagnostic::error("E0315", span, format!("the type of {what} is not known here"));
         self.cx.report(d.hint("write `var x: T = …` with the type, or pass the value to a function"))

@@ -417,8 +417,10 @@ impl Lower<'_, '_> {
         let v = self.expr(init, want)?;
         let ty = match (&v.ty, want) {
             (Ty::Lit, Some(w)) if w.is_int() => w.clone(),
+            (Ty::Bytes(n), Some(w @ Ty::Bytes(m))) if n < m => w.clone(),
             (t, _) => self.decided(t, init.span)?,
         };
+        self.may_grow(&acc.name, &ty, init.span)?;
         let start = self.coerce(v, &ty, init.span)?;
         let l = self.temp(&acc.name, &ty, start, init.span);
         self.bounds.remove(&l);

@@ -15,6 +15,27 @@ use wireloom_syntax::Diagnostic;
 /// In `refuse`: whether the program passes the request on as it came.
 pub const RECEIVED: &str = "received";
 
+/// A protocol's answers about a request on its way to a server.
+#[derive(Default)]
+pub struct Asked {
+    /// The parameters that its answer is read with.
+    pub args: Vec<ir::Expr>,
+    /// [`ir::StmtKind::Call`]'s `clauses`, without the last one.
+    pub clauses: Vec<ir::Expr>,
+}
+
+/// The clauses that say how the runtime sends a request.
+const OF_SENDING: [FlagKind; 3] = [FlagKind::NoReply, FlagKind::Repeat, FlagKind::PrivateRequest];
+
+/// A question about a request. `waits`: for its answer. `judged`: also by its clauses, because the
+/// parser has not seen it as it is sent.
+#[derive(Clone, Copy)]
+struct Asking {
+    received: bool,
+    waits: bool,
+    judged: bool,
+}
+
 impl Lower<'_, '_> {
     /// A built answer with what its unit asks of the request.
     pub(super) fn answering(
@@ -181,22 +202,25 @@ impl Lower<'_, '_> {
     }
 
     /// Asks the protocol about a request on its way to a server, as it will be sent. A request may
-    /// be refused. `args`: gives the parameters that its answer is read with. An edited request is
-    /// read again where its edits may have changed what is asked.
-    pub fn asked_of(&mut self, proto: ir::ProtocolId, v: &Val, span: Span, args: bool) -> R<Vec<ir::Expr>> {
+    /// be refused. `waits`: for its answer. An edited request is read again where its edits may
+    /// have changed what is asked.
+    pub fn asked_of(&mut self, proto: ir::ProtocolId, v: &Val, span: Span, waits: bool) -> R<Asked> {
         let o = self.message_of(v, span)?;
+        let judged = waits && self.has_clauses(o.unit);
+        let asking = Asking { received: false, waits, judged };
         let (msg, mut edits) = match &o.kind {
             OutKind::Pass { msg, edits } => (*msg, edits.clone()),
-            OutKind::Built(_) | OutKind::Inner => return self.asked_of_built(proto, &o, span, args),
+            OutKind::Built(_) | OutKind::Inner => return self.asked_of_built(proto, &o, span, asking),
         };
         let own = |(m, e): &(ir::LocalId, Edit)| (*m == msg).then(|| e.clone());
         edits.extend(self.pending.iter().filter_map(own));
         if edits.is_empty() {
-            return self.ask_for(proto, v, true, span, args);
+            let parsed = self.handler.is_some_and(|h| h.req == msg && h.protocol == proto);
+            return self.ask_for(proto, v, span, Asking { received: true, judged: judged && !parsed, ..asking });
         }
         let seen = self.received(&o);
         let start = self.start();
-        let (made, block) = self.sub(|s| s.ask_for(proto, &seen, false, span, args));
+        let (made, block) = self.sub(|s| s.ask_for(proto, &seen, span, asking));
         let all = made?;
         if !self.is_changed(o.unit, msg, &edits, &block, &all) {
             self.out.extend(block);
@@ -204,69 +228,129 @@ impl Lower<'_, '_> {
         }
         self.go_back(start);
         self.settle(o.unit, msg, &o.fields, &mut edits);
-        let (dst, ok) = (self.new_local("", &Ty::Msg(o.unit)), self.new_local("", &Ty::Bool));
-        self.push(span, StmtKind::Reread { msg: ir::Outgoing::Pass { msg, edits }, dst, ok });
-        let there = self.local_expr(ok);
-        self.guard(there, ir::FaultKind::CONSTRAINT, span);
-        let again = Val::path(Ty::Msg(o.unit), build::msg(dst));
-        let all = self.ask_for(proto, &again, false, span, args)?;
-        // The message that was read again is gone when the one that is sent is put together.
-        Ok(all
-            .into_iter()
-            .map(|e| {
-                let l = self.new_local_of("", e.ty);
-                self.push(span, StmtKind::Set(l, e));
-                self.local_expr(l)
-            })
-            .collect())
+        self.ask_again(proto, o.unit, ir::Outgoing::Pass { msg, edits }, span, asking)
     }
 
-    /// Not every part of a message that is being built can be read.
-    fn asked_of_built(&mut self, proto: ir::ProtocolId, o: &Rc<Outgoing>, span: Span, args: bool) -> R<Vec<ir::Expr>> {
+    /// Values of a message that was read again: it is gone when the one that is sent is put
+    /// together.
+    fn held_values(&mut self, all: Vec<ir::Expr>, span: Span) -> Vec<ir::Expr> {
+        let keep = |e: ir::Expr| {
+            if build::as_bool(&e).is_some() {
+                return e;
+            }
+            let l = self.new_local_of("", e.ty);
+            self.push(span, StmtKind::Set(l, e));
+            self.local_expr(l)
+        };
+        all.into_iter().map(keep).collect()
+    }
+
+    /// Whether any protocol says of this unit's requests how they are sent.
+    fn has_clauses(&self, unit: ir::UnitId) -> bool {
+        let said = |p: &ir::Protocol| p.no_reply.is_some() || p.repeat.is_some() || p.private_request.is_some();
+        self.cx.m.protocols.iter().any(|p| p.request == unit && said(p))
+    }
+
+    /// Not every part of a message that is being built can be read. It is read again then.
+    fn asked_of_built(&mut self, proto: ir::ProtocolId, o: &Rc<Outgoing>, span: Span, asking: Asking) -> R<Asked> {
         let told = self.cx.diags.len();
         let seen = self.received(o);
-        self.ask_for(proto, &seen, false, span, args).inspect_err(|_| {
-            let unread = self.cx.diags[told..]
-                .iter()
-                .find(|d| d.code == "E0432")
-                .and_then(|d| Some((d.span()?, d.message.clone())));
-            if let Some((at, why)) = unread {
-                self.cx.diags.truncate(told);
-                let name = self.cx.m.protocols[proto.index()].name.clone();
-                self.cx.report(
-                    Diagnostic::error("E0432", span, format!("`{name}` cannot tell whether this request may be sent"))
-                        .also(at, why)
-                        .hint("pass on a request that was received, with edits"),
-                );
+        let start = self.start();
+        let (made, block) = self.sub(|s| s.ask_for(proto, &seen, span, asking));
+        match made {
+            Ok(all) => {
+                self.out.extend(block);
+                return Ok(all);
             }
-        })
+            Err(e) if self.cx.diags[told..].iter().all(|d| d.code != "E0432") => return Err(e),
+            Err(_) => {}
+        }
+        let OutKind::Built(body) = &o.kind else { return Err(Reported) };
+        self.cx.diags.truncate(told);
+        self.go_back(start);
+        self.ask_again(proto, o.unit, ir::Outgoing::Built { unit: o.unit, body: body.clone() }, span, asking)
     }
 
-    fn ask_for(
+    /// Asks of a message that is read as its receiver will read it.
+    fn ask_again(
         &mut self,
         proto: ir::ProtocolId,
-        request: &Val,
-        received: bool,
+        unit: ir::UnitId,
+        msg: ir::Outgoing,
         span: Span,
-        args: bool,
-    ) -> R<Vec<ir::Expr>> {
+        asking: Asking,
+    ) -> R<Asked> {
+        let (dst, ok) = (self.new_local("", &Ty::Msg(unit)), self.new_local("", &Ty::Bool));
+        self.push(span, StmtKind::Reread { msg, dst, ok });
+        let there = self.local_expr(ok);
+        self.guard(there, ir::FaultKind::CONSTRAINT, span);
+        let again = Val::path(Ty::Msg(unit), build::msg(dst));
+        let all = self.ask_for(proto, &again, span, asking)?;
+        Ok(Asked { args: self.held_values(all.args, span), clauses: self.held_values(all.clauses, span) })
+    }
+
+    fn ask_for(&mut self, proto: ir::ProtocolId, request: &Val, span: Span, asking: Asking) -> R<Asked> {
         let outer = std::mem::replace(&mut self.asking, true);
-        let made = self.refuse(proto, request, received, span);
-        let made = made.and_then(|()| if args { self.response_args(proto, request, span) } else { Ok(vec![]) });
+        let made = self.refuse(proto, request, asking.received, span).and_then(|()| {
+            if !asking.waits {
+                self.is_unanswered(proto, request, span)?;
+                return Ok(Asked::default());
+            }
+            let args = self.response_args(proto, request, span)?;
+            let clauses = if asking.judged { self.clauses_of(proto, request, span, &OF_SENDING)? } else { vec![] };
+            Ok(Asked { args, clauses })
+        });
         self.asking = outer;
         made
     }
 
+    /// For each of these flags whether a clause of the protocol holds for a request.
+    fn clauses_of(&mut self, proto: ir::ProtocolId, request: &Val, span: Span, of: &[FlagKind]) -> R<Vec<ir::Expr>> {
+        let info = self.cx.protocols[proto.index()].clone();
+        let ItemKind::Protocol(p) = &info.ast.kind else { return Err(Reported) };
+        // A clause is read as it stands, not by what is known of the request here.
+        let facts = std::mem::take(&mut self.facts);
+        let made = self.in_protocol(info.module, span, vec![("request", request.clone())], |s| {
+            let mut of_flag = |kind: &FlagKind| {
+                let mut any = build::boolean(false);
+                for c in &p.clauses {
+                    let ClauseKind::Flag { flag, when } = &c.kind else { continue };
+                    if flag == kind {
+                        any = build::or(any, s.cond(when)?)
+                    }
+                }
+                Ok(crate::fold::fold(&s.cx.m, &any))
+            };
+            of.iter().map(&mut of_flag).collect()
+        });
+        self.facts = facts;
+        made
+    }
+
+    /// A message that nobody waits for has no answer: else it would be taken for that of another
+    /// request.
+    fn is_unanswered(&mut self, proto: ir::ProtocolId, request: &Val, span: Span) -> R<()> {
+        let info = self.cx.protocols[proto.index()].clone();
+        if info.response.is_none() || self.cx.is_session(proto) {
+            return Ok(());
+        }
+        if !info.no_reply {
+            let name = self.cx.m.protocols[proto.index()].name.clone();
+            return Err(self.cx.report(
+                Diagnostic::error("E0604", span, format!("each request of `{name}` is answered"))
+                    .label("nobody waits for the answer")
+                    .hint("`call port[i](message)` waits for it"),
+            ));
+        }
+        for silent in self.clauses_of(proto, request, span, &[FlagKind::NoReply])? {
+            self.guard(silent, ir::FaultKind::CONSTRAINT, span);
+        }
+        Ok(())
+    }
+
     /// Whether what was asked of a message reads parts of it that edits may have changed, other
     /// than the fields that they set.
-    fn is_changed(
-        &self,
-        unit: ir::UnitId,
-        msg: ir::LocalId,
-        edits: &[Edit],
-        block: &ir::Block,
-        args: &[ir::Expr],
-    ) -> bool {
+    fn is_changed(&self, unit: ir::UnitId, msg: ir::LocalId, edits: &[Edit], block: &ir::Block, asked: &Asked) -> bool {
         let lists: Vec<FieldId> = edits
             .iter()
             .filter_map(|e| match e {
@@ -282,7 +366,7 @@ impl Lower<'_, '_> {
             changed |= lists.contains(f) || matches!(kind, FieldKind::Let { .. } | FieldKind::Switch { .. });
         };
         ir::walk::block_exprs(block, &mut look);
-        args.iter().for_each(|e| ir::walk::expr(e, &mut look));
+        asked.args.iter().chain(&asked.clauses).for_each(|e| ir::walk::expr(e, &mut look));
         changed
     }
 

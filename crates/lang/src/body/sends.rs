@@ -4,6 +4,7 @@
 #![allow(clippy::wildcard_enum_match_arm, reason = "its functions look for a few kinds of ExprKind")]
 
 use super::destination::{Joined, Sink};
+use super::protocol_clauses::Asked;
 use super::{Kind, Lower};
 use crate::compiler::{Reported, R, T_BOOL, T_U16, T_U32};
 use crate::ir_builder as build;
@@ -229,7 +230,8 @@ impl Lower<'_, '_> {
                     ));
                 }
                 self.same_unit(msg.unit, info.request, span)?;
-                let args = self.asked_of(proto, &v, *at, true)?;
+                let Asked { args, mut clauses } = self.asked_of(proto, &v, *at, true)?;
+                self.with_end(&msg, &mut clauses);
                 let msg = self.forwarded(&msg, proto, false, span)?;
                 self.push(
                     *at,
@@ -239,6 +241,7 @@ impl Lower<'_, '_> {
                         msg,
                         within: within.clone(),
                         response_args: args,
+                        clauses,
                     },
                 );
             }
@@ -270,6 +273,18 @@ impl Lower<'_, '_> {
             }
         }
         Ok(Val::unit())
+    }
+
+    /// The last clause of a call: whether the request ends with its connection. Where it is passed
+    /// on its parser says that.
+    fn with_end(&mut self, msg: &Outgoing, clauses: &mut Vec<ir::Expr>) {
+        if clauses.is_empty() {
+            if msg.ends.is_none() {
+                return;
+            }
+            clauses.resize(3, build::boolean(false));
+        }
+        clauses.push(msg.ends.clone().unwrap_or(build::boolean(false)));
     }
 
     /// Nothing but the end of the connection tells the reader that the answer is complete.

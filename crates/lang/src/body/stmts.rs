@@ -295,7 +295,11 @@ impl Lower<'_, '_> {
             }
             let t = match want {
                 Some(t) => t,
-                None => self.decided(&v.ty, value.span)?,
+                None => {
+                    let t = self.decided(&v.ty, value.span)?;
+                    self.may_grow(&name.name, &t, value.span)?;
+                    t
+                }
             };
             Ok((t.clone(), Some(self.coerce(v, &t, value.span)?)))
         })();

@@ -7,7 +7,9 @@
 use super::slab::Id;
 use super::types::flag;
 use super::{Core, LINGER_NS};
+use crate::abi::WL_F_OVERLOAD;
 use crate::engine::Token;
+use crate::stats::NO_PLACE;
 use log::Level;
 use wireloom_ir::desc::PortOptions;
 
@@ -93,6 +95,17 @@ impl Core {
         self.apps[a].ports[p].turned_away += 1;
         self.my_stats().apps[a].ports[p].turned_away.add(1);
         self.arm(id, self.now.saturating_add(LINGER_NS));
+    }
+
+    /// Whether a connection that ends was turned away. One that has said nothing, and so has got no
+    /// answer, has its line in the log now.
+    pub(super) fn turned_away(&self, id: Id) -> bool {
+        let c = &self.conns[id];
+        let away = c.has(flag::TURNED_AWAY);
+        if away && !c.has(flag::LAST) && c.why == 0 {
+            self.log_fault(c.app, (WL_F_OVERLOAD, NO_PLACE), u32::from(c.port), id);
+        }
+        away
     }
 
     /// A connection was accepted: if it took the last place, the queue is watched from now on.

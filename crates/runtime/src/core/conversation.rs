@@ -758,7 +758,7 @@ impl Core {
             return self.remove_upstream(id, reset);
         }
         let (a, p) = (self.conns[id].app as usize, self.conns[id].port as usize);
-        let turned_away = self.conns[id].has(flag::TURNED_AWAY);
+        let turned_away = self.turned_away(id);
         // Its last handler sends to the upstreams only.
         self.conns[id].set(flag::DOOMED);
         self.stop_handler(id);

@@ -37,6 +37,32 @@ impl Port {
     }
 }
 
+/// The protocol's clauses about a request on its way to a server.
+struct Clauses {
+    no_reply: bool,
+    repeat: bool,
+    private: bool,
+    ends: bool,
+}
+
+impl Clauses {
+    /// By the flags of its call, where it is not the client's request as it came. `request`: what
+    /// the parser has said of that. Its end stays as it is in an edited one.
+    fn of(call: u32, request: u32) -> Self {
+        let ends = request & (WL_M_UNTIL_EOF | WL_M_ENDS) != 0 || call & WL_C_ENDS != 0;
+        let said = |by_call: u32, by_parser: u32| match call & WL_C_JUDGED {
+            0 => request & by_parser != 0,
+            _ => call & by_call != 0,
+        };
+        Clauses {
+            no_reply: said(WL_C_NO_REPLY, WL_M_NO_REPLY),
+            repeat: said(WL_C_REPEAT, WL_M_REPEAT),
+            private: said(WL_C_PRIVATE, WL_M_PRIVATE),
+            ends,
+        }
+    }
+}
+
 impl Core {
     pub(super) fn host_call(&mut self, id: Id, request: CallRequest) {
         let how = request.how;
@@ -97,10 +123,7 @@ impl Core {
             return Err(WL_F_LOST);
         }
         let own = !t.c.req.base.is_null() && (head.p == t.c.req.base || tail == WL_TAIL_REQ);
-        let no_reply = own && t.req_flags & WL_M_NO_REPLY != 0;
-        let repeat = own && t.req_flags & WL_M_REPEAT != 0;
-        let ends = own && t.req_flags & (WL_M_UNTIL_EOF | WL_M_ENDS) != 0;
-        let private = own && t.req_flags & WL_M_PRIVATE != 0;
+        let Clauses { no_reply, repeat, private, ends } = Clauses::of(how.flags, if own { t.req_flags } else { 0 });
         // SAFETY: the program's bytes are valid during the call.
         let head = Raw::of(unsafe { head.as_slice() });
         if no_reply || proto.response.is_none() {

@@ -318,7 +318,7 @@ impl Core {
             return;
         }
         let (a, p) = (self.conns[id].app as usize, self.conns[id].port as usize);
-        let turned_away = self.conns[id].has(flag::TURNED_AWAY);
+        let turned_away = self.turned_away(id);
         self.drop_slots(id);
         self.close_own(id);
         if !turned_away {

@@ -186,8 +186,8 @@ pub struct AfXdp {
     /// The interface has no hardware: checksums and the cut of segments may be left undone.
     no_hardware: bool,
     mtu: usize,
-    /// The parts of a frame of several buffers that have come, and a segment that is being cut.
-    parts: Vec<u8>,
+    /// The parts of a frame of several buffers that have come.
+    parts: Parts,
     large: Large,
     /// Buffers given to the kernel to be sent and not yet given back.
     under_way: u32,
@@ -226,7 +226,7 @@ impl AfXdp {
             false => None,
         };
         let no_hardware = !std::path::Path::new(&format!("/sys/class/net/{name}/device")).exists();
-        let large = mtu(name) + LINK_MAX > CHUNK - NOTE - KERNEL_HEADROOM;
+        let large = is_large(mtu(name));
         // Some drivers do without zero-copy where frames may take several buffers.
         let frags = (large || no_hardware) && attached.as_ref().is_none_or(|a| a.frags);
         let mut all = Vec::new();
@@ -243,9 +243,7 @@ impl AfXdp {
         }
         let frags =
             frags && region.umem_socket().lock().unwrap_or_else(|e| e.into_inner()).as_ref().is_some_and(|u| u.frags);
-        if large && receives && !frags {
-            return Err(format!("its MTU of {} bytes needs frames of several buffers, which kernel, driver or an interface opened before do not allow; lower the MTU to {}", mtu(name), CHUNK - NOTE - KERNEL_HEADROOM - LINK_MAX));
-        }
+        fits(mtu(name), receives, frags)?;
         if attached.as_ref().is_some_and(|a| a.generic) {
             log::info!("{name}: AF_XDP on the generic path");
         }
@@ -304,7 +302,7 @@ impl AfXdp {
             name: String::new(),
             no_hardware: false,
             mtu: 0,
-            parts: Vec::new(),
+            parts: Parts::default(),
             large: Large::default(),
             under_way: 0,
             ask_at: 0,
@@ -484,7 +482,7 @@ impl AfXdp {
                 return Some((buf, f));
             }
             let more = d.options & libc::XDP_PKT_CONTD != 0;
-            let (buf, f) = match more || !self.parts.is_empty() {
+            let (buf, f) = match more || self.parts.begun {
                 true => match self.join(pool, (buf, f), more) {
                     Some(whole) => whole,
                     None => continue,
@@ -508,15 +506,13 @@ impl AfXdp {
 
     /// A part of a frame; the frame, with its last one.
     fn join(&mut self, pool: &mut Pool, (buf, f): (Buf, wl_frame), more: bool) -> Option<(Buf, wl_frame)> {
-        if self.parts.len() + f.n as usize <= FRAME_MAX {
-            self.parts.extend_from_slice(bytes(&f));
-        }
+        self.parts.add(bytes(&f));
         pool.put(buf);
         if more {
             return None;
         }
-        let whole = pool.store(&self.parts);
-        self.parts.clear();
+        let whole = self.parts.whole().and_then(|frame| pool.store(frame));
+        self.parts.end();
         self.lost += u64::from(whole.is_none());
         whole
     }
@@ -547,6 +543,50 @@ impl AfXdp {
             self.lost += all.saturating_sub(self.lost_before);
             self.lost_before = all;
         }
+    }
+}
+
+/// Whether frames of an interface may take several buffers.
+fn is_large(mtu: usize) -> bool {
+    mtu + LINK_MAX > CHUNK - NOTE - KERNEL_HEADROOM
+}
+
+/// Whether a socket can have the frames of an interface. The kernel would drop those that need
+/// several buffers without a word.
+fn fits(mtu: usize, receives: bool, frags: bool) -> Result<(), String> {
+    if !is_large(mtu) || !receives || frags {
+        return Ok(());
+    }
+    let most = CHUNK - NOTE - KERNEL_HEADROOM - LINK_MAX;
+    Err(format!("its MTU of {mtu} bytes needs frames of several buffers, which kernel, driver or an interface opened before do not allow; lower the MTU to {most}"))
+}
+
+/// The parts of one frame, until its last one has come.
+#[derive(Default)]
+struct Parts {
+    bytes: Vec<u8>,
+    begun: bool,
+    /// They are more than a frame may have.
+    over: bool,
+}
+
+impl Parts {
+    fn add(&mut self, part: &[u8]) {
+        self.begun = true;
+        self.over |= self.bytes.len() + part.len() > FRAME_MAX;
+        if !self.over {
+            self.bytes.extend_from_slice(part);
+        }
+    }
+
+    /// The frame; `None`: it is too large, and no part of it goes on.
+    fn whole(&self) -> Option<&[u8]> {
+        (!self.over).then_some(&self.bytes)
+    }
+
+    fn end(&mut self) {
+        self.bytes.clear();
+        (self.begun, self.over) = (false, false);
     }
 }
 
@@ -636,5 +676,41 @@ impl FramePort for AfXdp {
         }
         self.ask_lost();
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{fits, is_large, Parts, FRAME_MAX};
+
+    #[test]
+    fn an_mtu_that_needs_several_buffers_is_refused_where_they_are_not_allowed() {
+        assert!(!is_large(1500) && is_large(9000));
+        let most = (1500..9000).filter(|n| !is_large(*n)).max().unwrap();
+        assert_eq!(fits(most, true, false), Ok(()));
+        let said = fits(most + 1, true, false).unwrap_err();
+        assert!(said.contains(&format!("MTU of {} bytes", most + 1)), "{said}");
+        assert!(said.ends_with(&format!("lower the MTU to {most}")), "{said}");
+        // With several buffers, or where nothing is received, any MTU will do.
+        assert_eq!((fits(65_000, true, true), fits(65_000, false, false)), (Ok(()), Ok(())));
+    }
+
+    #[test]
+    fn a_frame_of_too_many_parts_is_dropped_as_a_whole() {
+        let mut parts = Parts::default();
+        let half = vec![7; FRAME_MAX / 2];
+        // A small part behind one that is too much does not make the frame whole again.
+        for part in [&half[..], &half, &[1, 2], &[]] {
+            parts.add(part);
+        }
+        assert_eq!(parts.whole(), None);
+        parts.end();
+        assert!(!parts.begun, "the next frame begins anew");
+        parts.add(&half);
+        parts.add(&half);
+        assert_eq!(parts.whole().map(<[u8]>::len), Some(FRAME_MAX / 2 * 2));
+        parts.end();
+        parts.add(&[]);
+        assert!(parts.begun, "an empty part begins a frame, too");
     }
 }
