@@ -337,7 +337,7 @@ impl Lower<'_, '_> {
         if !info.no_reply {
             let name = self.cx.m.protocols[proto.index()].name.clone();
             return Err(self.cx.report(
-                Diagnostic::error("E0604", span, format!("each request of `{name}` is answered"))
+                Diagnostic::error("E0662", span, format!("each request of `{name}` is answered"))
                     .label("nobody waits for the answer")
                     .hint("`call port[i](message)` waits for it"),
             ));

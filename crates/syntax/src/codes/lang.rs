@@ -33,7 +33,8 @@ pub static CODES: &[Code] = &[
     code("E0302", "bytes that may be too long",
         "The largest size of the bytes value exceeds the largest size of its destination. Code \
          that runs checks the length and raises the fault `too_long`. In constants and clauses \
-         this is an error.",
+         this is an error. Bytes that grow have the room of their first value, unless a type says \
+         otherwise: `\"\"` has none.",
         "const a: bytes<2> = \"abc\"\n"),
     code("E0303", "no such field, item or length",
         "The value has no field, item or length of this kind.",
@@ -560,6 +561,11 @@ pub static CODES: &[Code] = &[
          commands see their sums. So values are unsigned numbers, or records of them, and traffic \
          only adds to them: `t[k] += n`, or `update` with `+=`.",
         "unit H { order big  src: ip4 }\npacket P { h: H }\napp a {\n    port w = memory(\"w\") as P\n    table seen: ip4 -> u64 { capacity 100, per_core }\n    on w(p) where p.h { seen[p.h.src] = 1 }\n}\n"),
+    code("E0662", "an answer that nobody waits for",
+        "`m -> port` sends without waiting. A server answers this request, and its answer would be \
+         taken for that of another one. `call` waits for it. Requests without an answer are those \
+         of one-way protocols, and those for which `no_reply` holds.",
+        "unit M { n: u8 }\nprotocol p { stateless  request M  response M }\napp a {\n    port c = listen tcp(80) as p\n    port s = connect tcp(127.0.0.1:81) as p\n    on c(r) {\n        r -> s\n        reply r\n    }\n}\n"),
     code("E0670", "an operation that XDP does not have",
         "A handler `on xdp` is a program in the kernel, which allows less than the CPU. \
          `docs/placement.md` has the table of what runs there. Leave `on xdp` out, and the CPU runs \
