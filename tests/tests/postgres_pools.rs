@@ -88,8 +88,7 @@ fn who_has_not_logged_in_gets_no_session() {
     let start = b"\0\0\0\x17\0\x03\0\0user\0postgres\0\0";
     let query = b"Q\0\0\0\x12select 12345\0";
     // The pool of these parameters has a session: that of a client that was accepted.
-    let text =
-        format!("c = connect()\nassert c.execute('select 1').fetchone() == (1,)\ntime.sleep(3)\nprint('done')\n");
+    let text = "c = connect()\nassert c.execute('select 1').fetchone() == (1,)\ntime.sleep(3)\nprint('done')\n";
     let accepted = std::thread::spawn({
         let port = proxy.port;
         move || script(port, &text)

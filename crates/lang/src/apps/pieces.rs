@@ -149,10 +149,7 @@ impl Lower<'_, '_> {
         if p.root != ir::Root::Local(handler.req) || !p.steps.is_empty() {
             return None;
         }
-        let unit = match &self.scopes[i][j].val.ty {
-            Ty::Msg(u) => *u,
-            _ => return None,
-        };
+        let Ty::Msg(unit) = self.scopes[i][j].val.ty else { return None };
         self.scopes[i][j].used = true;
         let why = if self.piece.is_some() {
             "a handler of pieces makes no calls"

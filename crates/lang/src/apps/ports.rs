@@ -42,16 +42,15 @@ impl Compiler<'_> {
     }
 
     pub fn param(&mut self, module: ModId, p: &ast::Param, doc: &str) -> R<AppName> {
-        let (t, or_port) = match &p.ty.kind {
-            ast::TypeKind::Or(one, other) => {
-                let both = (self.ty(module, one)?, self.ty(module, other)?);
-                if both != (Ty::Endpoint, U16) {
-                    let d = Diagnostic::error("E0615", p.ty.span, "a parameter is one or the other only for ports");
-                    return Err(self.report(d.hint("write `endpoint or u16`")));
-                }
-                (Ty::Endpoint, true)
+        let (t, or_port) = if let ast::TypeKind::Or(one, other) = &p.ty.kind {
+            let both = (self.ty(module, one)?, self.ty(module, other)?);
+            if both != (Ty::Endpoint, U16) {
+                let d = Diagnostic::error("E0615", p.ty.span, "a parameter is one or the other only for ports");
+                return Err(self.report(d.hint("write `endpoint or u16`")));
             }
-            _ => (self.ty(module, &p.ty)?, false),
+            (Ty::Endpoint, true)
+        } else {
+            (self.ty(module, &p.ty)?, false)
         };
         let ty = self.param_type(&t, p.ty.span)?;
         let default = match &p.default {
@@ -88,9 +87,12 @@ impl Compiler<'_> {
             (ir::ExprKind::Bool(b), _) => ParamValue::Bool(*b),
             (ir::ExprKind::Bytes(b), _) => ParamValue::Bytes(b.clone()),
             (ir::ExprKind::MakeList(items), _) => {
-                let text = |x: &ir::Expr| match &*x.kind {
-                    ir::ExprKind::Bytes(b) => Ok(b.clone()),
-                    _ => Err(Reported),
+                let text = |x: &ir::Expr| {
+                    if let ir::ExprKind::Bytes(b) = &*x.kind {
+                        Ok(b.clone())
+                    } else {
+                        Err(Reported)
+                    }
                 };
                 ParamValue::Texts(items.iter().map(text).collect::<R<_>>()?)
             }

@@ -139,10 +139,7 @@ impl Compiler<'_> {
     fn sim_step(&mut self, module: ModId, k: &T, span: Span) -> R<Option<SimStep>> {
         if let T::See { port, .. } | T::SeeEnd { port, closed: false } = k {
             if self.is_log(port) {
-                let line = match k {
-                    T::See { bytes, .. } => Some(self.test_bytes(module, bytes)?),
-                    _ => None,
-                };
+                let line = if let T::See { bytes, .. } = k { Some(self.test_bytes(module, bytes)?) } else { None };
                 return Ok(Some(SimStep::SeeLog(line)));
             }
         }

@@ -81,10 +81,8 @@ impl Lower<'_, '_> {
     /// An option of another type: of the value that `of` makes.
     fn json_as(&mut self, v: Val, ty: Ty, at: &Expr, of: impl FnOnce(&mut Self, ir::TyId, X) -> X) -> R<Val> {
         let (option, t) = (self.cx.lower_ty(&ty.clone().option()), self.cx.lower_ty(&ty));
-        let inner = match &v.ty {
-            Ty::Option(inner) => self.cx.lower_ty(inner),
-            _ => return Ok(Val::error()),
-        };
+        let Ty::Option(inner) = &v.ty else { return Ok(Val::error()) };
+        let inner = self.cx.lower_ty(inner);
         let e = self.json_once(v, at)?;
         let value = of(self, t, X::new(inner, K::Unwrap(e.clone())));
         let there = X::new(option, K::Some(value));
@@ -93,10 +91,8 @@ impl Lower<'_, '_> {
 
     fn json_bool(&mut self, v: Val, words: [X; 2], at: &Expr) -> R<Val> {
         let option = self.cx.lower_ty(&Ty::Bool.option());
-        let inner = match &v.ty {
-            Ty::Option(inner) => self.cx.lower_ty(inner),
-            _ => return Ok(Val::error()),
-        };
+        let Ty::Option(inner) = &v.ty else { return Ok(Val::error()) };
+        let inner = self.cx.lower_ty(inner);
         let e = self.json_once(v, at)?;
         let text = X::new(inner, K::Unwrap(e.clone()));
         let is = |w: &X| build::and(build::is_some(e.clone()), build::cmp(ir::BinOp::Eq, text.clone(), w.clone()));

@@ -3,7 +3,7 @@
 
 use super::walk::{Cut, Walk, MAX_ROUNDS};
 use super::Lower;
-use crate::compiler::{R, T_BOOL, T_U32};
+use crate::compiler::{Reported, R, T_BOOL, T_U32};
 use crate::ir_builder as build;
 use crate::ty::{Ty, U32, U64};
 use crate::val::{Val, Vk};
@@ -29,14 +29,12 @@ impl Lower<'_, '_> {
         let v = self.once(v, args[0].span);
         let text = self.bytes_of(v, args[0].span)?;
         let separator = self.bytes_arg(&args[1])?;
-        let separator = match *crate::fold::fold(&self.cx.m, &separator).kind {
-            K::Bytes(b) if !b.is_empty() => b,
-            _ => {
-                let d =
-                    Diagnostic::error("E0306", args[1].span, "the separator is no constant text of one byte or more");
-                return Err(self.cx.report(d.hint("write it as text: `split(b, \", \")`")));
-            }
+        let K::Bytes(separator) = *crate::fold::fold(&self.cx.m, &separator).kind else {
+            return Err(self.no_separator(args[1].span));
         };
+        if separator.is_empty() {
+            return Err(self.no_separator(args[1].span));
+        }
         let most = match args.get(2) {
             Some(n) => self.cx.const_u64(self.module, n)?.max(1),
             None => u64::MAX,
@@ -44,6 +42,11 @@ impl Lower<'_, '_> {
         let pieces = (size / separator.len() as u64).saturating_add(1);
         let max = pieces.min(most).min(MAX_ROUNDS);
         Ok(Walk::Words(Cut { text, separator, empty: true, most }, max))
+    }
+
+    fn no_separator(&mut self, span: Span) -> Reported {
+        let d = Diagnostic::error("E0306", span, "the separator is no constant text of one byte or more");
+        self.cx.report(d.hint("write it as text: `split(b, \", \")`"))
     }
 
     /// `split(b, ",", 8)` as a list.
@@ -73,7 +76,7 @@ impl Lower<'_, '_> {
         let all = self.temp("", &ty, X::new(t, K::MakeList(vec![])), span);
         self.bounds.remove(&all);
         self.rounds(walk, span, |s, it| {
-            let x = it.kind.clone().into_pure().ok_or(crate::compiler::Reported)?;
+            let x = it.kind.clone().into_pure().ok_or(Reported)?;
             s.push(span, StmtKind::Push(all, x));
             Ok(())
         })?;
@@ -97,7 +100,7 @@ impl Lower<'_, '_> {
             return Err(self.involved(span));
         }
         let v = self.once(v, list.span);
-        let list = v.kind.into_pure().ok_or(crate::compiler::Reported)?;
+        let list = v.kind.into_pure().ok_or(Reported)?;
         let between = self.expr(separator, None)?;
         let gaps = between.ty.bytes_max().saturating_mul(items.saturating_sub(1));
         let between = self.bytes_of(between, separator.span)?;

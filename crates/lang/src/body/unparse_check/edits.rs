@@ -143,9 +143,11 @@ impl Lower<'_, '_> {
         case: &ir::Case,
         taken: &X,
     ) -> R<bool> {
-        let length = case.fields.iter().find_map(|f| match self.field_ir(c.unit, *f).kind {
-            FieldKind::StreamBytes { extent: Extent::Length(n) } => Some(n),
-            _ => None,
+        let length = case.fields.iter().find_map(|f| {
+            let FieldKind::StreamBytes { extent: Extent::Length(n) } = self.field_ir(c.unit, *f).kind else {
+                return None;
+            };
+            Some(n)
         });
         let Some(length) = length else { return Ok(false) };
         let here = build::and(taken.clone(), build::case(c.at(switch), n as u32));
