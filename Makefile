@@ -37,6 +37,7 @@ test-long:
 	cargo test --profile checks -p wireloom-tests --test packets -- packet_processors::
 	cargo test --profile checks -p wireloom-runtime --lib -- --ignored a_million_messages
 	WIRELOOM_MESSAGES=1000000 cargo test --profile checks -p wireloom-tests --test services -- none_goes_to_the_wrong_peer no_session_has_two_clients
+	LARGE=512 cargo test --profile checks -p wireloom-tests --test services -- large_values::
 	WIRELOOM_FUZZ_SECONDS=20 cargo test --profile checks -p wireloom-tests --test programs -- fuzz::
 	WIRELOOM_SEEDS=1..40 cargo test --profile checks -p wireloom-tests --test programs -- differential::
 	WIRELOOM_SEEDS=1..6000 cargo test --profile checks -p wireloom-tests --test programs -- rebuild::
