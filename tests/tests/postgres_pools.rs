@@ -91,7 +91,7 @@ fn who_has_not_logged_in_gets_no_session() {
     let text = "c = connect()\nassert c.execute('select 1').fetchone() == (1,)\ntime.sleep(3)\nprint('done')\n";
     let accepted = std::thread::spawn({
         let port = proxy.port;
-        move || script(port, &text)
+        move || script(port, text)
     });
     std::thread::sleep(Duration::from_millis(500));
     for bytes in [&[&start[..], query].concat()[..], query, &[&start[..], start].concat()] {

@@ -36,7 +36,7 @@ Examples:
   wireloom run apps/kv_server.loom --set client.idle_timeout=10s # an option of a port
   wireloom run apps/flow_tracker.loom --bind wire=pcap:in.pcap --dump flows=flows.json
 SIGTERM or SIGINT drains: no new connections, what is under way is finished, exit 0. A run on captures ends with them.")]
-    Run(Run),
+    Run(Box<Run>),
     /// Check files: types, bounds, grammars, protocols. Exits 1 on errors.
     #[command(after_help = "\
 Examples:

@@ -48,7 +48,7 @@ fn main() -> ExitCode {
 
 fn command(cli: Cli) -> Outcome {
     match cli.command {
-        Command::Run(a) => run::run(a),
+        Command::Run(a) => run::run(*a),
         Command::Check(a) => load::check(a),
         Command::Build(a) => build::build(a),
         Command::Test(a) => test::test(a),

@@ -77,7 +77,7 @@ fn with_config(path: &Path) -> Result<Run, Failure> {
     match Cli::parse_from(line).command {
         Command::Run(mut run) => {
             run.serve.read = Some(config);
-            Ok(run)
+            Ok(*run)
         }
         _ => Err(Failure::Said("--config is an option of `run`".into())),
     }
