@@ -397,20 +397,8 @@ fn dns_tap_af_xdp() {
     tap("afxdp");
 }
 
-/// A firewall between two hosts: one app for each direction.
-#[test]
-fn openflow_firewall_between_hosts() {
-    let Some(net) = Net::new(&["c", "fw", "s"], &ALL) else { return };
-    net.link(("c", "eth0", &mac(1)), ("fw", "in", &mac(2)));
-    net.link(("s", "eth0", &mac(3)), ("fw", "out", &mac(4)));
-    net.sh(
-        "c",
-        "ip addr add 10.6.0.1/24 dev eth0; ip neigh add 10.6.0.2 lladdr 02:00:00:00:00:03 dev eth0 nud permanent",
-    );
-    net.sh(
-        "s",
-        "ip addr add 10.6.0.2/24 dev eth0; ip neigh add 10.6.0.1 lladdr 02:00:00:00:00:01 dev eth0 nud permanent",
-    );
+/// Rules of a firewall between two hosts, for `--load`: for the client's packets and the server's.
+pub fn firewall_rules(net: &Net) -> [String; 2] {
     let rules = |name: &str, text: &str| {
         let path = net.folder.join(name);
         std::fs::write(&path, text).expect("the folder is writable");
@@ -426,6 +414,24 @@ fn openflow_firewall_between_hosts() {
         r#"[{"priority": 9, "src": "10.6.0.2", "sport": [80, 5201], "proto": 6, "action": "accept"},
         {"priority": 1, "proto": 1, "action": "accept"}]"#,
     );
+    [there, back]
+}
+
+/// A firewall between two hosts: one app for each direction.
+#[test]
+fn openflow_firewall_between_hosts() {
+    let Some(net) = Net::new(&["c", "fw", "s"], &ALL) else { return };
+    net.link(("c", "eth0", &mac(1)), ("fw", "in", &mac(2)));
+    net.link(("s", "eth0", &mac(3)), ("fw", "out", &mac(4)));
+    net.sh(
+        "c",
+        "ip addr add 10.6.0.1/24 dev eth0; ip neigh add 10.6.0.2 lladdr 02:00:00:00:00:03 dev eth0 nud permanent",
+    );
+    net.sh(
+        "s",
+        "ip addr add 10.6.0.2/24 dev eth0; ip neigh add 10.6.0.1 lladdr 02:00:00:00:00:01 dev eth0 nud permanent",
+    );
+    let [there, back] = firewall_rules(&net);
     let mut out = net.app(
         "fw",
         "openflow_firewall",

@@ -29,6 +29,13 @@ fn script(port: u16, text: &str) -> Option<String> {
     Some(out.out)
 }
 
+/// Such a script comes to its end.
+fn succeeds(port: u16, text: &str) {
+    if let Some(out) = script(port, text) {
+        assert_eq!(out, "done\n");
+    }
+}
+
 fn storm(port: u16, rounds: u32, workers: u32) {
     let Some(python) = python::with("psycopg") else { return };
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/postgres_storm.py");
@@ -129,9 +136,7 @@ while True:
 assert b'08P01' in got and b'SELECT' not in got, got
 print('done')
 ";
-    if let Some(out) = script(proxy.port, text) {
-        assert_eq!(out, "done\n");
-    }
+    succeeds(proxy.port, text);
 }
 
 #[test]
@@ -174,9 +179,7 @@ a.execute('commit')
 assert c.execute('select 6').fetchone() == (6,)
 print('done')
 ";
-    if let Some(out) = script(proxy.port, text) {
-        assert_eq!(out, "done\n");
-    }
+    succeeds(proxy.port, text);
 }
 
 #[test]
@@ -208,9 +211,7 @@ for parameters in [None, (1,)]:
     d.close()
 print('done')
 ";
-    if let Some(out) = script(proxy.port, text) {
-        assert_eq!(out, "done\n");
-    }
+    succeeds(proxy.port, text);
 }
 
 /// A client without a statement cancels none, whichever client has its session now.
@@ -242,9 +243,7 @@ for n in range(40):
     t.join()
 print('done')
 ";
-    if let Some(out) = script(proxy.port, text) {
-        assert_eq!(out, "done\n");
-    }
+    succeeds(proxy.port, text);
 }
 
 #[test]
@@ -271,9 +270,7 @@ print('done')
 ",
         server.port()
     );
-    if let Some(out) = script(proxy.port, &text) {
-        assert_eq!(out, "done\n");
-    }
+    succeeds(proxy.port, &text);
 }
 
 #[test]
@@ -319,9 +316,7 @@ for i in range(20):
         assert y.fetchone()[0] != reads
 print('done')
 ";
-    if let Some(out) = script(proxy.port, text) {
-        assert_eq!(out, "done\n");
-    }
+    succeeds(proxy.port, text);
 }
 
 /// A service that ends says so to idle clients, and lets others finish their transactions.
@@ -382,9 +377,7 @@ except psycopg.errors.QueryCanceled: pass
 t.join()
 print('done')
 ";
-        if let Some(out) = script(proxy.port, text) {
-            assert_eq!(out, "done\n");
-        }
+        succeeds(proxy.port, text);
     }
 }
 
@@ -419,9 +412,7 @@ for t in ts: t.join()
 assert x.execute('select count(*) from kept').fetchone() == (180,)
 print('done')
 ";
-    if let Some(out) = script(proxy.port, text) {
-        assert_eq!(out, "done\n");
-    }
+    succeeds(proxy.port, text);
 }
 
 /// The proxy with a pool, in virtual time.

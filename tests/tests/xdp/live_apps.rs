@@ -1,9 +1,10 @@
 //! Apps in the hook of real interfaces, between hosts in namespaces.
 
 use super::live::{has_xdp, ready, TOOLS};
+use crate::packet_live::firewall_rules;
 use serde_json::Value;
 use wireloom_tests::net::Net;
-use wireloom_tests::Wireloom;
+use wireloom_tests::{Process, Wireloom};
 
 /// Two hosts at one wire. The first one finds the other without ARP, which no app answers.
 fn two(address: &str) -> Option<Net> {
@@ -17,6 +18,13 @@ fn two(address: &str) -> Option<Net> {
     net.sh("s", "ip neigh add 10.4.0.1 lladdr 02:00:00:00:00:01 dev eth0 nud permanent");
     ready(&net, &[("c", "eth0"), ("s", "eth0")]);
     Some(net)
+}
+
+/// An app in the hook of the second host, and where it takes commands.
+fn started(net: &Net, app: &str) -> (Process, String) {
+    let control = net.folder.join("control").display().to_string();
+    let args = ["--place", "xdp", "--bind", "wire=nic:eth0", "--control", &control];
+    (net.app("s", app, &args), control)
 }
 
 /// A command at a running app, in JSON.
@@ -39,9 +47,7 @@ fn datagrams(net: &Net, to: &str, port: u16, count: u32, bytes: u32) {
 #[test]
 fn flows_live() {
     let Some(net) = two("10.4.0.2") else { return };
-    let control = net.folder.join("control").display().to_string();
-    let args = ["--place", "xdp", "--bind", "wire=nic:eth0", "--control", &control];
-    let mut app = net.app("s", "flow_tracker", &args);
+    let (mut app, control) = started(&net, "flow_tracker");
     for port in 1..=5u16 {
         datagrams(&net, "10.4.0.2", port, 100 * u32::from(port), 58);
     }
@@ -61,9 +67,7 @@ fn flows_live() {
 #[test]
 fn heavy_flows_live() {
     let Some(net) = two("10.4.0.2") else { return };
-    let control = net.folder.join("control").display().to_string();
-    let args = ["--place", "xdp", "--bind", "wire=nic:eth0", "--control", &control];
-    let mut app = net.app("s", "flow_classifier", &args);
+    let (mut app, control) = started(&net, "flow_classifier");
     let small = "import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); \
          [s.sendto(bytes(20), ('10.4.0.2', p)) for p in range(1000, 1100)]";
     net.sh("c", &format!("python3 -c \"{small}\""));
@@ -126,21 +130,7 @@ fn rules_live() {
         net.sh(host, &format!("ip neigh add {other} lladdr 02:00:00:00:00:0{mac} dev eth0 nud permanent"));
     }
     ready(&net, &[("c", "eth0"), ("s", "eth0")]);
-    let rules = |name: &str, text: &str| {
-        let path = net.folder.join(name);
-        std::fs::write(&path, text).expect("the folder is writable");
-        format!("rules={}", path.display())
-    };
-    let there = rules(
-        "there",
-        r#"[{"priority": 9, "dst": "10.6.0.2", "dport": [80, 5201], "proto": 6, "action": "accept"},
-        {"priority": 10, "dport": 81, "proto": 6, "action": "drop"}, {"priority": 1, "src": "10.6.0.0/24", "proto": 1, "action": "accept"}]"#,
-    );
-    let back = rules(
-        "back",
-        r#"[{"priority": 9, "src": "10.6.0.2", "sport": [80, 5201], "proto": 6, "action": "accept"},
-        {"priority": 1, "proto": 1, "action": "accept"}]"#,
-    );
+    let [there, back] = firewall_rules(&net);
     let control = net.folder.join("control").display().to_string();
     let app = |wire: &str, accepted: &str, load: &str, control: &str| {
         let (wire, accepted) = (format!("wire=nic:{wire}"), format!("accepted=nic:{accepted}"));
