@@ -302,6 +302,32 @@ fn l4_balancer_af_xdp() {
     balancer("afxdp");
 }
 
+/// The host `c` knocks at 10.4.0.2 in the wrong order, and in the right one. Each connection needs
+/// knocks of its own.
+pub fn port_opens_to_knocks(net: &Net) {
+    let refused = || {
+        let o = net.try_sh("c", "curl -sS --max-time 1 http://10.4.0.2:22/");
+        assert_eq!(o.code, Some(28), "{}", o.text);
+    };
+    // A knock has no answer: a connection is tried and given up.
+    let knock = |ports: &[u32]| {
+        for p in ports {
+            net.try_sh("c", &format!("curl -s --max-time 0.3 http://10.4.0.2:{p}/"));
+        }
+    };
+    refused();
+    knock(&[5123, 7345, 6234, 8456]);
+    refused();
+    knock(&[5123, 6234, 7345, 8456]);
+    assert_eq!(net.curl("c", "http://10.4.0.2:22/"), "s");
+    // That was one connection; the next one must knock again.
+    refused();
+    knock(&[5123, 6234, 7345, 8456]);
+    assert_eq!(net.curl("c", "http://10.4.0.2:22/big -o /dev/null -w %{size_download}"), "1048576");
+    let other = net.try_sh("c", "ping -c 1 -W 0.3 10.4.0.2");
+    assert_ne!(other.code, Some(0), "{}", other.text);
+}
+
 /// The app is the only input of this host: the interface belongs to AF_XDP, the host's address is
 /// on the `kernel` port.
 #[test]
@@ -316,27 +342,7 @@ fn port_knocking_af_xdp() {
     net.sh("s", "ip addr add 10.4.0.2/32 dev in0; ip route add 10.4.0.1/32 dev eth0 src 10.4.0.2; \
          ip neigh add 10.4.0.1 lladdr 02:00:00:00:00:01 dev eth0 nud permanent; for f in /proc/sys/net/ipv4/conf/*/rp_filter; do echo 0 > $f; done");
     let server = net.http("s", 22);
-    let refused = |net: &Net| {
-        let o = net.try_sh("c", "curl -sS --max-time 1 http://10.4.0.2:22/");
-        assert_eq!(o.code, Some(28), "{}", o.text);
-    };
-    // A knock has no answer: a connection is tried and given up.
-    let knock = |ports: &[u32]| {
-        for p in ports {
-            net.try_sh("c", &format!("curl -s --max-time 0.3 http://10.4.0.2:{p}/"));
-        }
-    };
-    refused(&net);
-    knock(&[5123, 7345, 6234, 8456]);
-    refused(&net);
-    knock(&[5123, 6234, 7345, 8456]);
-    assert_eq!(net.curl("c", "http://10.4.0.2:22/"), "s");
-    // That was one connection; the next one must knock again.
-    refused(&net);
-    knock(&[5123, 6234, 7345, 8456]);
-    assert_eq!(net.curl("c", "http://10.4.0.2:22/big -o /dev/null -w %{size_download}"), "1048576");
-    let other = net.try_sh("c", "ping -c 1 -W 0.3 10.4.0.2");
-    assert_ne!(other.code, Some(0), "{}", other.text);
+    port_opens_to_knocks(&net);
     ends_well(&mut app);
     drop(server);
 }

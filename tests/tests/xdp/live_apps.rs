@@ -1,7 +1,7 @@
 //! Apps in the hook of real interfaces, between hosts in namespaces.
 
 use super::live::{has_xdp, ready, TOOLS};
-use crate::packet_live::firewall_rules;
+use crate::packet_live::{firewall_rules, port_opens_to_knocks};
 use serde_json::Value;
 use wireloom_tests::net::Net;
 use wireloom_tests::{Process, Wireloom};
@@ -91,27 +91,7 @@ fn knocking_live() {
     let args = ["--place", "xdp", "--bind", "wire=nic:eth0", "--bind", "kernel=kernel", "--control", "off"];
     let mut app = net.app("s", "port_knocking", &args);
     let server = net.http("s", 22);
-    let refused = || {
-        let o = net.try_sh("c", "curl -sS --max-time 1 http://10.4.0.2:22/");
-        assert_eq!(o.code, Some(28), "{}", o.text);
-    };
-    // A knock has no answer: a connection is tried and given up.
-    let knock = |ports: &[u32]| {
-        for p in ports {
-            net.try_sh("c", &format!("curl -s --max-time 0.3 http://10.4.0.2:{p}/"));
-        }
-    };
-    refused();
-    knock(&[5123, 7345, 6234, 8456]);
-    refused();
-    knock(&[5123, 6234, 7345, 8456]);
-    assert_eq!(net.curl("c", "http://10.4.0.2:22/"), "s");
-    // That was one connection; the next one must knock again.
-    refused();
-    knock(&[5123, 6234, 7345, 8456]);
-    assert_eq!(net.curl("c", "http://10.4.0.2:22/big -o /dev/null -w %{size_download}"), "1048576");
-    let other = net.try_sh("c", "ping -c 1 -W 0.3 10.4.0.2");
-    assert_ne!(other.code, Some(0), "{}", other.text);
+    port_opens_to_knocks(&net);
     app.kill();
     drop(server);
 }
