@@ -8,8 +8,11 @@ demo:
 
 # One profile for the tests and what they drive: nothing is compiled twice, and its assertions are
 # checked by all tests. Most tests wait for some of their time (for servers, clocks, compilers): so
-# there are three at once for each processor.
+# there are three at once for each processor. Programs are compiled without optimisation, but for tests
+# that measure: with all of it the C compiler takes half of the time. `make test-long` runs services and
+# packets optimised, too.
 test: export RUST_TEST_THREADS ?= $(shell expr 3 \* $$(nproc))
+test: export WIRELOOM_TESTS_OPT ?= 0
 test:
 	@scripts/setup.sh demo
 	@echo 'scripts/setup.sh test, beside the build'; scripts/setup.sh test & setup=$$!; \
@@ -35,6 +38,7 @@ test-long:
 	@scripts/setup.sh test
 	scripts/aarch64.sh
 	cargo test --profile checks -p wireloom-tests --test packets -- packet_processors::
+	cargo test --profile checks -p wireloom-tests --test packets --test services
 	cargo test --profile checks -p wireloom-runtime --lib -- --ignored a_million_messages
 	WIRELOOM_MESSAGES=1000000 cargo test --profile checks -p wireloom-tests --test services -- none_goes_to_the_wrong_peer no_session_has_two_clients
 	LARGE=512 cargo test --profile checks -p wireloom-tests --test services -- large_values::

@@ -2,8 +2,8 @@
  * size, and there are no locks.
  *
  * Open addressing with linear probing over slots of one size. A slot is the key in whole words, a
- * stamp, and the value. The stamp is the time of the last use, in 24 bits of the key's last word
- * if it leaves room (0: the slot is empty). Most slots fit in one cache line, which can be
+ * stamp, and the value. The stamp is the time of the last use. It has 24 bits of the key's last
+ * word if it leaves room (0: the slot is empty). Most slots fit in one cache line, which can be
  * prefetched for a whole batch (wl_flow_prefetch).
  *
  * A table whose keys hold addresses of either family has two such arrays. One has a short form of
@@ -37,9 +37,9 @@
 #include <immintrin.h>
 #endif
 
-/* The layout of slots of one kind: bytes and words of the key, offsets of stamp and value, bytes of
- * a slot, and the number of slots. Also the slots in front (0, or a power of two), and how often
- * the slots are halved for an empty table. */
+/* The layout of slots of one kind. It has bytes and words of the key, offsets of stamp and value,
+ * bytes of a slot, and the number of slots. Also the slots in front (0, or a power of two), and how
+ * often the slots are halved for an empty table. */
 typedef struct wl_shape { uint32_t key, words, stamp, value, size, slots, front, halvings; } wl_shape;
 
 #define WL_UP(n, to) (((n) + (to) - 1) / (to) * (to))

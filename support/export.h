@@ -1,8 +1,8 @@
 /* export.h: a program as a part of another program (`wireloom build --export`).
  *
- * An instance is a core of its own: memory for the program's state and tables, scratch, and the
- * functions of the host that a program without ports can call. Nothing here is global, so instances
- * know nothing of each other. */
+ * An instance is a core of its own. It has memory for the program's state and tables, scratch, and
+ * the functions of the host that a program without ports can call. Nothing here is global, so
+ * instances know nothing of each other. */
 #ifndef WL_EXPORT_H
 #define WL_EXPORT_H
 #include "wireloom.h"

@@ -1,4 +1,4 @@
-/* simd.h: sixteen frames side by side, with a 32-bit word of each frame in a vector and a bool of
+/* simd.h: sixteen frames side by side. It has a 32-bit word of each frame in a vector and a bool of
  * each frame in a mask bit. It is for generated programs that handle many frames of one header
  * stack at once. It needs AVX-512 (F and BW). Without that, WL_LANES is not defined, and programs
  * handle frames one by one. */

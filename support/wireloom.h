@@ -80,7 +80,7 @@ typedef struct wl_parser {
  * and never fewer.
  *
  * WL_BAD: the *used bytes are good, those behind are not. With WL_M_IN_STEP in `flags`, tail() has
- * found a fault behind the head and is past the message: *used bytes more belong to it, and the
+ * found a fault behind the head and is past the message. *used bytes more belong to it, and the
  * next message follows. A fault behind the head that the grammar recovers from sets WL_M_OMIT, too.
  * After WL_WHOLE, view->pos is the length of the whole message if its unit has no stream fields. */
 
@@ -382,7 +382,7 @@ typedef struct wl_program {
      * the client. NULL: no unit has some. */
     uint64_t (*context)(void *self, wl_core *, wl_conn *client, uint32_t proto, uint32_t down);
     /* Of a conversation: the bytes of the whole messages at the front of buf that a handler would
-     * only pass on and count, and how many there are. They have the parameters `ctx`, and are
+     * only pass on and count. Also how many there are. They have the parameters `ctx`, and are
      * counted. NULL: there is no such handler. */
     uint32_t (*run_of)(void *self, wl_core *, wl_conn *client, uint32_t handler, uint64_t ctx, const uint8_t *buf, uint32_t n,
                        uint32_t *messages);

@@ -7,8 +7,8 @@
  * Beside the wait it measures the processor time that process PID has used meanwhile. A wait is
  * the process's own only as far as that goes: the smaller of both counts as "held".
  *
- * Each line on standard input ends a stretch. For each, one line is written: the number of waits,
- * then p50, p99 and longest wait, then p99 and longest of the time held, in microseconds. */
+ * Each line on standard input ends a stretch. For each, one line is written. It has the number of
+ * waits, then p50, p99 and longest wait, then p99 and longest of the time held, in microseconds. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <netinet/tcp.h>

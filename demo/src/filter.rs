@@ -2,9 +2,9 @@
 //! the kernel's XDP hook.
 //!
 //! In: two network namespaces with a link between them, made for this. Out: a line a second with
-//! the frames that were dropped, and the CPU time that a frame took: of the filter's process, and
-//! of the whole machine, sender included. Machines without the rights or the tools say so, and skip
-//! it.
+//! the frames that were dropped, and the CPU time that a frame took. The time is that of the
+//! filter's process, and of the whole machine, sender included. Machines without the rights or the
+//! tools say so, and skip it.
 
 use crate::cast::{binary, Actor};
 use crate::signals;

@@ -127,7 +127,7 @@ fn line(reader: &mut impl BufRead) -> std::io::Result<String> {
     Ok(text)
 }
 
-/// One `set` for nine `get`s over a hundred keys per client; the value says whose it is, so that an
+/// One `set` for nine `get`s over a hundred keys per client. The value says whose it is, so that an
 /// answer to the wrong client shows.
 fn memcached(reader: &mut impl BufRead, writer: &mut impl Write, n: usize, round: u64) -> std::io::Result<Answer> {
     let key = format!("demo-{n}-{}", round / OPERATIONS % 100);
@@ -187,8 +187,8 @@ fn http(reader: &mut impl BufRead, writer: &mut impl Write) -> std::io::Result<(
 
 #[cfg(test)]
 mod tests {
-    //! Clients beside servers that answer by a rule: what counts as an answer, an error and a wrong
-    //! answer, and how a client goes on behind each.
+    //! Clients beside servers that answer by a rule. The rule says what counts as an answer, an
+    //! error and a wrong answer, and how a client goes on behind each.
 
     use super::*;
     use std::net::TcpListener;

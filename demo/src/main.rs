@@ -1,5 +1,5 @@
 //! `make demo`: the memcached proxy and the HTTP balancer on real traffic, with faults in the
-//! middle; then a filter of packets on the CPU and in the kernel's XDP hook.
+//! middle. Then a filter of packets on the CPU and in the kernel's XDP hook.
 //!
 //! In: the built `wireloom` binary and `apps/`. Out: a live picture in the terminal (or a line a
 //! second where there is none), then a summary. It ends by itself, with exit code 0 if all went as

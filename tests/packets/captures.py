@@ -86,12 +86,13 @@ def seen(path):
     return [[str(int(float(row.split("\t")[0]) // 1)), row.split("\t")[0].split(".")[1].ljust(9, "0")[:9]] + row.split("\t")[1:] for row in out.stdout.splitlines()]
 
 
-def check(folder, name):
-    want, got = seen(f"{folder}/{name}"), seen(f"{folder}/out-{name}.pcap")
-    need(len(want) == len(got), name, ":", len(got), "frames of", len(want))
-    need(len(want) in (0, 60), name, "has", len(want), "frames")
-    for n, (w, g) in enumerate(zip(want, got)):
-        need(w == g, f"{name}, frame {n}: tshark reads {w}, we {g}")
+def check(folder, *names):
+    for name in names:
+        want, got = seen(f"{folder}/{name}"), seen(f"{folder}/out-{name}.pcap")
+        need(len(want) == len(got), name, ":", len(got), "frames of", len(want))
+        need(len(want) in (0, 60), name, "has", len(want), "frames")
+        for n, (w, g) in enumerate(zip(want, got)):
+            need(w == g, f"{name}, frame {n}: tshark reads {w}, we {g}")
 
 
 main(make, check)

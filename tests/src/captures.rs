@@ -5,7 +5,6 @@ use crate::process::{finish, quickly_compiled};
 use crate::Wireloom;
 use fastrand::Rng;
 use std::path::Path;
-use std::process::Command;
 
 pub const MS: u64 = 1_000_000;
 /// When the captures begin.
@@ -18,7 +17,7 @@ pub trait Runs {
 
 impl Runs for Folder {
     fn run(&self, program: &str, args: &[&str]) -> String {
-        let mut command = Command::new(Wireloom::binary());
+        let mut command = Wireloom::program();
         command.arg("run").arg(self.file(program)).args(self.arguments(args));
         let output = finish(quickly_compiled(&mut command));
         assert_eq!(output.code, Some(0), "{args:?} in {}:\n{}", self.path().display(), output.text);

@@ -27,7 +27,7 @@ impl Controlled {
 
     /// One more app in the same folder.
     pub fn start(folder: &std::path::Path, name: &str, args: &[&str]) -> Process {
-        let mut command = Command::new(Wireloom::binary());
+        let mut command = Wireloom::program();
         command.current_dir(root()).env("WIRELOOM_SOCKETS", folder.join("wireloom")).arg("run").args(args);
         Process::start_ours(name, &mut command, free_port())
     }

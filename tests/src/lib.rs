@@ -33,7 +33,8 @@ pub mod whole;
 pub use client::{Client, CLOSING, PATIENCE};
 pub use dialogue::{tag, Dialogue};
 pub use process::{
-    client_library, finish, free_port, quickly_compiled, require_tool, servers, Output, Process, Wireloom,
+    client_library, finish, free_port, fully_compiled, quickly_compiled, require_tool, servers, Output, Process,
+    Wireloom,
 };
 pub use script::Backend;
 

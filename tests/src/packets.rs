@@ -49,7 +49,7 @@ impl Captures {
     /// `wireloom run apps/APP.loom ARGS` to its end; `@` in an argument is the folder.
     pub fn run(&self, app: &str, args: &[&str]) -> Output {
         let folder = self.folder.display().to_string();
-        let mut command = Command::new(Wireloom::binary());
+        let mut command = Wireloom::program();
         command.current_dir(root()).args(["run", &format!("apps/{app}.loom")]);
         command.args(args.iter().map(|a| a.replace('@', &folder)));
         let output = finish(&mut command);
@@ -86,7 +86,7 @@ impl Captures {
     /// Starts the app and waits until it is ready.
     pub fn start(&self, app: &str, args: &[&str]) -> Process {
         let folder = self.folder.display().to_string();
-        let mut command = Command::new(Wireloom::binary());
+        let mut command = Wireloom::program();
         command.current_dir(root()).args(["run", &format!("apps/{app}.loom")]);
         command.args(args.iter().map(|a| a.replace('@', &folder)));
         Process::start_ours(app, &mut command, crate::free_port())

@@ -226,6 +226,20 @@ impl Wireloom {
         path
     }
 
+    /// A command of it. Modules are verified behind all passes, not behind each: that is done by
+    /// [`Wireloom::command`] and by tests that compile in their own process. Code is optimised as
+    /// `WIRELOOM_TESTS_OPT` says, but for the binary `timing`: its tests measure it.
+    pub fn program() -> Command {
+        let mut command = Command::new(Self::binary());
+        command.env("WIRELOOM_VERIFY", "end");
+        let test = std::env::current_exe().expect("a test has a file");
+        let measures = test.file_name().is_some_and(|n| n.to_string_lossy().starts_with("timing-"));
+        if let (false, Ok(opt)) = (measures, std::env::var("WIRELOOM_TESTS_OPT")) {
+            command.env("WIRELOOM_OPT", opt);
+        }
+        command
+    }
+
     /// The binary that was built with the test: tests lie in `target/PROFILE/deps`.
     fn beside() -> PathBuf {
         let test = std::env::current_exe().expect("a test has a file");
@@ -251,7 +265,7 @@ impl Wireloom {
     pub fn run_file(file: &str, extra: &[&str], adjust: impl FnOnce(&mut Command)) -> Process {
         let name = Path::new(file).file_stem().map_or(file.into(), |s| s.to_string_lossy());
         let port = free_port();
-        let mut command = Command::new(Self::binary());
+        let mut command = Self::program();
         command.current_dir(root()).args(["run", file, "--set", &format!("port={port}")]).args(extra);
         adjust(&mut command);
         Process::start_ours(&name, &mut command, port)
@@ -279,18 +293,22 @@ impl Wireloom {
     }
 
     pub fn command_with(args: &[&str], adjust: impl FnOnce(&mut Command)) -> Output {
-        let mut command = Command::new(Self::binary());
-        command.current_dir(root()).args(args);
+        let mut command = Self::program();
+        command.current_dir(root()).env_remove("WIRELOOM_VERIFY").args(args);
         adjust(&mut command);
         finish(&mut command)
     }
 }
 
 /// Programs of this command are compiled without optimisation, in a fourth of the time: for tests
-/// of the meaning of programs. Apps are run as for users where their service or their frames are
-/// tested.
+/// of the meaning of programs.
 pub fn quickly_compiled(command: &mut Command) -> &mut Command {
     command.env("WIRELOOM_OPT", "0")
+}
+
+/// Programs of this command are compiled as for users, whatever `WIRELOOM_TESTS_OPT` says.
+pub fn fully_compiled(command: &mut Command) -> &mut Command {
+    command.env_remove("WIRELOOM_OPT")
 }
 
 /// How a child ended, if it has, and its processor time. It is no longer there then.

@@ -1,4 +1,4 @@
-//! With `PLAIN=1` a real server stands in for an app, as far as there is one: that shows whether
+//! With `PLAIN=1` a real server stands in for an app, as far as there is one. That shows whether
 //! the tests expect the behaviour of real servers.
 
 use crate::{free_port, Process};

@@ -71,7 +71,7 @@ fn no_client_sees_an_old_value() {
 fn hammer(c: usize, port: u16, known: &[AtomicU64]) {
     let mut random = fastrand::Rng::with_seed(c as u64 + 1);
     let mut client = Client::connect(port);
-    for _ in 0..700 {
+    for _ in 0..350 {
         let key = random.usize(0..known.len());
         let name = format!("k{key}");
         match random.u8(0..10) {

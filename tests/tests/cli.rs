@@ -224,7 +224,7 @@ fn several_apps_in_a_file() {
     refused(&Wireloom::command(&["run", name, "--set", "port=1"]), &["several apps have `port`", "upper_case.port"]);
     refused(&Wireloom::command(&["run", name, "--set", "twce.port=1"]), &["did you mean `twice`?"]);
     let (a, b) = (free_port(), free_port());
-    let mut command = Command::new(Wireloom::binary());
+    let mut command = Wireloom::program();
     command.args(["run", name, "--set", &format!("upper_case.port={a}"), "--set", &format!("twice.port={b}")]);
     let _pair = Process::start_ours("pair", &mut command, a);
     Client::connect(a).send("x\n").expect("X\n");
@@ -400,7 +400,7 @@ fn a_long_handler_does_not_keep_the_process() {
              state turn: u64 = 9\n    {begin} {{ log \"long one\"  {loops} }}\n    on wire(p) {{ turn += 1 }}\n}}\n"
         );
         std::fs::write(&file, text).expect("the folder can be written to");
-        let mut command = Command::new(Wireloom::binary());
+        let mut command = Wireloom::program();
         command.current_dir(root()).arg("run").arg(&file).args(["--interpret", "--drain", "1"]);
         let mut process = Process::start_saying(name, &mut command, 0, "long one");
         process.signal(libc::SIGTERM);
@@ -414,7 +414,7 @@ fn a_long_handler_does_not_keep_the_process() {
 #[test]
 fn two_apps_in_one_process() {
     let (web, kv) = (free_port(), free_port());
-    let mut command = Command::new(Wireloom::binary());
+    let mut command = Wireloom::program();
     command.current_dir(root()).args(["run", "apps/static_web.loom", "apps/kv_server.loom"]);
     command.args([
         "--set",
@@ -480,7 +480,7 @@ fn starts_cold_and_warm_are_quick() {
 fn both_engines_serve() {
     for engine in ["epoll", "uring"] {
         let port = free_port();
-        let mut command = Command::new(Wireloom::binary());
+        let mut command = Wireloom::program();
         command.current_dir(root()).args([
             "run",
             "apps/static_web.loom",
@@ -604,12 +604,11 @@ fn explain_tells_of_lists_that_cost_time() {
 fn gcc_compiles_what_clang_does() {
     let apps = ["flow_tracker", "openflow_firewall", "pfabric_scheduler", "dpi_balancer", "redis_proxy"]
         .map(|a| root().join(format!("apps/{a}.loom")));
-    let mut command = Command::new(Wireloom::binary());
+    let mut command = Wireloom::program();
     let out = finish(command.arg("test").args(&apps).env("WIRELOOM_CC", "gcc").current_dir(root()));
     assert_eq!(out.code, Some(0), "{}", out.text);
     assert!(!out.text.contains("interpreter") && out.text.contains("passed"), "{}", out.text);
-    let none =
-        finish(Command::new(Wireloom::binary()).arg("test").arg(&apps[0]).env("WIRELOOM_CC", "no-such-compiler"));
+    let none = finish(Wireloom::program().arg("test").arg(&apps[0]).env("WIRELOOM_CC", "no-such-compiler"));
     assert!(none.text.contains("interpreter"), "{}", none.text);
 }
 
@@ -625,7 +624,7 @@ fn a_mistake_of_ours_is_kept_for_a_report() {
     std::fs::create_dir(folder.file("tmp")).expect("made");
     let mut kept = Vec::new();
     for _ in 0..2 {
-        let mut command = Command::new(Wireloom::binary());
+        let mut command = Wireloom::program();
         command
             .args(["test", &program])
             .env("WIRELOOM_CC", &compiler)
@@ -671,7 +670,7 @@ fn the_time_of_fuzz_counts_while_it_compiles() {
     for what in ["std.kv.Pair", &program] {
         std::fs::remove_dir_all(folder.file("tmp")).ok();
         std::fs::create_dir(folder.file("tmp")).expect("made");
-        let mut command = Command::new(Wireloom::binary());
+        let mut command = Wireloom::program();
         command
             .args(["fuzz", what, "--seconds", "2"])
             .current_dir(root())

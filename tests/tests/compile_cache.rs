@@ -236,7 +236,7 @@ fn a_run_that_is_killed_leaves_nothing() {
         );
         std::fs::write(&compiler, script).expect("written");
         mode(&compiler, 0o755);
-        let mut command = Command::new(Wireloom::binary());
+        let mut command = Wireloom::program();
         command
             .arg("test")
             .arg(s.folder.file("a.loom"))

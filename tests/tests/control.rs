@@ -434,7 +434,7 @@ fn a_counter_of_frames_and_connections() {
         std::fs::remove_dir_all(&folder).ok();
     }
     let out = wireloom_tests::finish(
-        std::process::Command::new(wireloom_tests::Wireloom::binary())
+        wireloom_tests::Wireloom::program()
             .current_dir(wireloom_tests::root())
             .args(["test", "tests/programs/mixed.loom"]),
     );

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 use wireloom_interp::generate::{Generator, Rng};
-use wireloom_interp::grammar::Grammar;
+use wireloom_interp::grammar::args;
 use wireloom_ir::desc::{ParamType, PortKind};
 use wireloom_ir::{Module, UnitId};
 use wireloom_runtime::engine::memory::{Ending, Peer};
@@ -22,8 +22,7 @@ struct Script {
 }
 
 fn message(module: &Module, g: &mut Generator, unit: UnitId, ctx: u64, damage: u64) -> Vec<u8> {
-    let args = Grammar::new(std::sync::Arc::new(module.clone())).args(unit, ctx);
-    g.stream(unit, &args, 1, damage)
+    g.stream(unit, &args(module, unit, ctx), 1, damage)
 }
 
 fn script(module: &Module, seed: u64, known: &[&[u8]]) -> Script {

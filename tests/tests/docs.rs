@@ -5,7 +5,7 @@
 //! also runs its `test` blocks, by the interpreter and by compiled code; `error=E0301` is refused
 //! with that code; `warn=W0902` compiles with that warning; `file=x.loom` is kept under that name
 //! for the blocks after it. ```` ```sh,transcript ````: lines that begin with `$ ` are commands,
-//! what follows is what they print; `…` stands for any text.
+//! what follows is what they print. `…` stands for any text.
 //!
 //! Each page, example and code is a test. `BLESS=1 cargo test -p wireloom-tests --test docs --
 //! page::tutorial` writes the transcripts of a page anew and formats its programs; `code::` writes

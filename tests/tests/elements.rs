@@ -5,7 +5,6 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use wireloom_tests::packets::Captures;
 use wireloom_tests::{finish, quickly_compiled, root, Wireloom};
 
@@ -177,7 +176,7 @@ fn run(folder: &Path, name: &str, text: &str, ports: usize, interpret: bool) -> 
     std::fs::write(&file, text).expect("the folder is writable");
     let out = |i: usize| folder.join(format!("{name}-{interpret}-{i}.pcap"));
     let outs: Vec<String> = (0..ports).map(|i| format!("pcap:{}", out(i).display())).collect();
-    let mut command = Command::new(Wireloom::binary());
+    let mut command = Wireloom::program();
     command.arg("run").arg(&file).args([
         "--bind",
         &format!("wire=pcap:{}", folder.join("in.pcap").display()),

@@ -2,7 +2,6 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use wireloom_tests::admin::{eventually, metrics, sample, status};
@@ -203,7 +202,7 @@ fn a_long_handler_does_not_stop_its_core() {
     let _turn = alone();
     let (page, beside) = (free_port(), free_port());
     let busy = free_port();
-    let mut command = Command::new(Wireloom::binary());
+    let mut command = Wireloom::program();
     command.args(["run", &program("busy"), &program("light"), "--cores", "0", "--admin", &format!("127.0.0.1:{page}")]);
     command.args(["--set", &format!("busy.port={busy}"), "--set", &format!("light.port={beside}")]);
     let _app = Process::start_ours("two", &mut command, busy);

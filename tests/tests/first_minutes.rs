@@ -26,7 +26,7 @@ fn a_cold_start_listens_first() {
     executable(&slow, &format!("#!/bin/sh\nsleep 2\nexec {compiler} \"$@\"\n"));
     for engine in ["epoll", "uring"] {
         let port = free_port();
-        let mut command = Command::new(Wireloom::binary());
+        let mut command = Wireloom::program();
         command.current_dir(root()).args([
             "run",
             "apps/static_web.loom",

@@ -4,7 +4,7 @@
 
 use std::path::PathBuf;
 use wireloom_tests::folder::Folder;
-use wireloom_tests::{quickly_compiled, root, Output, Wireloom};
+use wireloom_tests::{fully_compiled, quickly_compiled, root, Output, Wireloom};
 
 /// The files of the library that have a protocol.
 fn protocols() -> Vec<String> {
@@ -40,7 +40,7 @@ fn seconds() -> String {
 
 /// The protocols whose code is compiled with the sanitizers, which takes several times as long:
 /// those with most kinds of fields. All are if `WIRELOOM_FUZZ_SECONDS` is set.
-const SANITIZED_PROTOCOLS: &[&str] = &["dns.loom", "http.loom", "memcached.loom", "postgres.loom", "redis.loom"];
+const SANITIZED_PROTOCOLS: &[&str] = &["dns.loom", "http.loom", "memcached.loom", "postgres.loom"];
 
 #[test]
 fn every_message() {
@@ -104,7 +104,9 @@ fn every_packet_app() {
         let out = match with_sanitizers {
             true => sanitized(&args, &seconds),
             false => Wireloom::command_with(&[&args[..], &["--seconds", &seconds]].concat(), |c| {
-                if !long && !OPTIMISED.contains(app) {
+                if long || OPTIMISED.contains(app) {
+                    fully_compiled(c);
+                } else {
                     quickly_compiled(c);
                 }
             }),

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use wireloom_interp::differential::{contexts, HandlerAct, Mock, Pair, Summary};
 use wireloom_interp::generate::Generator;
-use wireloom_interp::grammar::Grammar;
+use wireloom_interp::grammar::args;
 use wireloom_ir::{Module, On, UnitId};
 use wireloom_runtime::Program;
 use wireloom_syntax::source::MemoryWorld;
@@ -119,7 +119,7 @@ fn compare(t: &Twins, compiled: &Program, mocks: &mut [Mock], unit: UnitId, seed
         // SAFETY: both programs live as long as the process.
         sum.add(&unsafe { pair.compare_random(seed, ROUNDS) }?);
     }
-    let args = Grammar::new(t.module.clone()).args(unit, 0);
+    let args = args(&t.module, unit, 0);
     let mut generator = Generator::new(&t.module, seed);
     for _ in 0..ROUNDS / 3 {
         let Some(message) = generator.message(unit, &args) else { continue };

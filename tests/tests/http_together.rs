@@ -1,5 +1,5 @@
 //! `http_balancer` with `pipeline=auto`: requests that arrive together go out together, to backends
-//! that are quick (docs/operations.md). Here on real sockets: all clients get their own answers,
+//! that are quick (docs/operations.md). Here on real sockets. All clients get their own answers,
 //! slow answers and endless ones hold up no client, and an unfit backend is left alone. Each rule
 //! is tested in full in the runtime (`core/pipelining_policy.rs`, `core/tests/together.rs`).
 

@@ -1,4 +1,4 @@
-//! A field is set in a header whose own checksum is wrong: it stays wrong (RFC 1624), and a broken
+//! A field is set in a header whose own checksum is wrong. It stays wrong (RFC 1624), and a broken
 //! packet does not become a sound one. The checksums of the headers around it are made anew.
 //! Interpreter and compiled code write the same bytes.
 

@@ -279,7 +279,7 @@ fn flags_and_numbers_are_written() {
     for way in WAYS {
         let (folder, reducer, port) = (Folder::new("merge-flags"), Backend::new(), free_port());
         std::fs::write(folder.file("flags.loom"), program(port, reducer.port)).expect("the folder is writable");
-        let mut command = std::process::Command::new(Wireloom::binary());
+        let mut command = Wireloom::program();
         command.arg("run").arg(folder.file("flags.loom")).args(way);
         let _node = Process::start_ours("flags", &mut command, port);
         let inputs = ["a 1 x\nb !2 ++y\nc 3 z\nd 7 ++d\n\n", "a !1 X\nb 2 ++Y\nc 3 Z\nd 7 D\n\n"];

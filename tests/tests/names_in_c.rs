@@ -2,12 +2,11 @@
 //! bytes, values without size and large sets. They run interpreted and compiled, without a warning
 //! of the C compiler.
 
-use std::process::Command;
 use wireloom_tests::folder::Folder;
 use wireloom_tests::{finish, root, Wireloom};
 
 fn passes(program: &str, tests: usize) {
-    let mut command = Command::new(Wireloom::binary());
+    let mut command = Wireloom::program();
     command.current_dir(root()).env("WIRELOOM_WERROR", "1").args(["test", program]);
     let out = finish(&mut command);
     assert!(out.code == Some(0) && out.text.contains(&format!("{tests} passed, 0 failed")), "{}", out.text);

@@ -3,7 +3,6 @@
 
 use serde_json::Value;
 use std::path::PathBuf;
-use std::process::Command;
 use wireloom_tests::process::finish;
 use wireloom_tests::{root, Wireloom};
 
@@ -33,7 +32,7 @@ impl Folder {
 
     /// `wireloom bench ARGS`; `@` is the folder.
     fn bench(&self, args: &[&str]) -> String {
-        let mut command = Command::new(Wireloom::binary());
+        let mut command = Wireloom::program();
         command
             .current_dir(root())
             .arg("bench")
@@ -224,7 +223,7 @@ fn the_packets_of_an_app_with_services_are_measured() {
     ]);
     assert_eq!(v["runs"][0]["frames"], 2560000, "{v}");
     assert!(elements(&v).contains(&"table to"), "{v}");
-    let output = finish(Command::new(Wireloom::binary()).current_dir(root()).args([
+    let output = finish(Wireloom::program().current_dir(root()).args([
         "bench",
         "apps/kv_server.loom",
         "--bind",

@@ -1,4 +1,4 @@
-//! State of packets, and what crosses a queue: with segments on one core and on two, compiled and
+//! State of packets, and what crosses a queue. With segments on one core and on two, compiled and
 //! interpreted, and with whole frames the same comes out.
 
 use super::packet_segments::alike;

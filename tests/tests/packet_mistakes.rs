@@ -2,7 +2,6 @@
 //! `tests/packets`. In: captures of a few frames that are made here. Every slip ends in an error
 //! that names it, and no file is written that should not be.
 
-use std::process::Command;
 use std::time::Duration;
 use wireloom_tests::folder::Folder;
 use wireloom_tests::{finish, free_port, root, Output, Process, Wireloom};
@@ -44,7 +43,7 @@ impl Files {
     }
 
     fn run(&self, app: &str, args: &[&str]) -> Output {
-        let mut command = Command::new(Wireloom::binary());
+        let mut command = Wireloom::program();
         command.current_dir(root()).args(["run", &format!("apps/{app}.loom")]).args(self.0.arguments(args));
         finish(&mut command)
     }
@@ -460,7 +459,7 @@ fn a_silent_pipe_is_left() {
         assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
         let _writer =
             opened.then(|| std::fs::File::options().read(true).write(true).open(&pipe).expect("the pipe is there"));
-        let mut command = Command::new(Wireloom::binary());
+        let mut command = Wireloom::program();
         command.current_dir(root()).args(["run", "--interpret", "apps/dns_tap.loom", "--bind"]).args([
             format!("lan=pcap:{}", pipe.display()),
             "--bind".into(),

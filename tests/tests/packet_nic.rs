@@ -356,7 +356,7 @@ fn a_run_on_captures_ends_with_the_process() {
     std::fs::write(folder.file("program.loom"), text).expect("the folder is writable");
     let mut args = vec!["--pace".to_string(), "--bind".into(), format!("wire=pcap:{}", folder.name_of("in.pcap"))];
     OUTS.iter().for_each(|o| args.extend(["--bind".into(), format!("{o}=null")]));
-    let mut command = std::process::Command::new(Wireloom::binary());
+    let mut command = Wireloom::program();
     command.arg("run").arg(folder.file("program.loom")).args(args);
     let mut process = Process::start_saying("nic-capture", quickly_compiled(&mut command), 0, "ready after");
     let second = children(process.child.id()).first().copied().expect("there is a second process");
@@ -411,7 +411,7 @@ fn mistakes_are_told() {
     write(&folder.file("in.pcap"), &traffic(3, 10, &[0]));
     let run = |text: &str, args: &[&str]| {
         std::fs::write(folder.file("program.loom"), text).expect("the folder is writable");
-        let mut command = std::process::Command::new(Wireloom::binary());
+        let mut command = Wireloom::program();
         command.arg("run").arg(folder.file("program.loom")).args(folder.arguments(args));
         finish(quickly_compiled(&mut command))
     };
@@ -440,7 +440,7 @@ fn batches_save_transactions() {
         let frames: Frames = (0..2000u16).map(|i| (EPOCH + u64::from(i) * gap, udp(1, i, 53, size))).collect();
         write(&folder.file("in.pcap"), &frames);
         let counts = |link: &str| {
-            let mut command = std::process::Command::new(Wireloom::binary());
+            let mut command = Wireloom::program();
             command.arg("run").arg(&bench).args(["--bind", "out=null", "--link", link]);
             command.args(["--bind", &format!("wire=pcap:{}", folder.name_of("in.pcap"))]);
             let out = finish(quickly_compiled(&mut command));
@@ -500,7 +500,7 @@ fn a_processor_of_another_kind() {
     }
     let folder = Folder::new("nic-aarch64");
     let program = wireloom_tests::root().join("tests/nic/split.loom");
-    let emitted = std::process::Command::new(Wireloom::binary()).args(["emit", "c"]).arg(&program).output();
+    let emitted = Wireloom::program().args(["emit", "c"]).arg(&program).output();
     std::fs::write(folder.file("split.c"), emitted.expect("it runs").stdout).expect("the folder is writable");
     let (here, there) = (card(&folder, None), card(&folder, Some(target)));
     let (frames, mut came) = ("3000", Vec::new());

@@ -1,7 +1,6 @@
 //! Frames that are not parsed are counted, interpreted and compiled alike, and pass all the same:
 //! SNAP, and a third tag. `--log-faults` tells of each kind.
 
-use std::process::Command;
 use wireloom_tests::folder::Folder;
 use wireloom_tests::{finish, plain, quickly_compiled, Wireloom};
 
@@ -76,7 +75,7 @@ fn what_is_not_looked_into_is_told() {
     let runs = APPS.iter().flat_map(|a| [&[][..], &["--interpret"]].map(|how| (a, how)));
     for ((handlers, faults), how) in runs {
         std::fs::write(folder.file("told.loom"), app(handlers)).expect("written");
-        let mut command = Command::new(Wireloom::binary());
+        let mut command = Wireloom::program();
         command
             .current_dir(folder.path())
             .args(["run", "told.loom", "--bind", "wire=pcap:in.pcap", "--bind", "far=pcap:out.pcap"])

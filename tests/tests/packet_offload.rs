@@ -9,10 +9,10 @@ use wireloom_tests::folder::Folder;
 use wireloom_tests::process::quickly_compiled;
 use wireloom_tests::{root, Wireloom};
 
-/// Runs an app on the capture `in.pcap` of the folder: the frames that it sends, its counters, and
-/// for each of its queues over the link: frames, transactions, bytes.
+/// Runs an app on the capture `in.pcap` of the folder. It gives the frames that it sends, its
+/// counters, and for each of its queues over the link: frames, transactions, bytes.
 fn run(folder: &Folder, app: &str, more: &[&str]) -> Ran {
-    run_by(&mut Command::new(Wireloom::binary()), folder, app, more)
+    run_by(&mut Wireloom::program(), folder, app, more)
 }
 
 /// The frames of a run, its counters, and its queues over the link.
@@ -125,7 +125,7 @@ fn functions_do_the_same_in_each_form() {
     let bytes: usize = frames.iter().map(|f| f.1.len()).sum();
     let forms = ["flows_whole", "flows_on_cpu", "flows_split", "flows_on_nic"];
     let all = forms.map(|form| {
-        let mut command = Command::new(Wireloom::binary());
+        let mut command = Wireloom::program();
         command.args(["run", &format!("{file}:{form}"), "--dump", "counters=counters.json"]);
         command.args(["--bind", "wire=pcap:in.pcap"]).current_dir(folder.file("."));
         let out = finish(quickly_compiled(&mut command));
@@ -332,7 +332,6 @@ fn a_program_gives_the_links_parameters() {
     assert_eq!(transactions("", &[]), of_batches(16));
     assert_eq!(transactions("link { batch 64, wait 5us }", &[]), of_batches(64));
     assert_eq!(transactions("link { batch 64 }", &["--link", "batch=4"]), of_batches(4));
-    let explained =
-        finish(Command::new(Wireloom::binary()).args(["explain", "program.loom"]).current_dir(folder.file(".")));
+    let explained = finish(Wireloom::program().args(["explain", "program.loom"]).current_dir(folder.file(".")));
     assert!(explained.text.contains("parameters: batch 64, wait 2000"), "{}", explained.text);
 }

@@ -1,5 +1,5 @@
-//! The whole process on a processor of another kind, aarch64, by an emulator: as the only process,
-//! and as the NIC's beside a CPU's process of this machine.
+//! The whole process on a processor of another kind, aarch64, by an emulator. It runs as the only
+//! process, and as the NIC's beside a CPU's process of this machine.
 //!
 //! `scripts/aarch64.sh` builds it, which takes some minutes; `make test-long` calls it. Where it
 //! has not been built the tests say so, and pass.
@@ -59,7 +59,7 @@ fn a_process_of_its_own() {
 }
 ";
     std::fs::write(folder.file("program.loom"), app).expect("the folder is writable");
-    let here = run_by(&mut Command::new(Wireloom::binary()), &folder, "program.loom", &["--interpret"]);
+    let here = run_by(&mut Wireloom::program(), &folder, "program.loom", &["--interpret"]);
     let mut command = Command::new("qemu-aarch64");
     command.args(["-L", LIBRARIES]).arg(path);
     let there = run_by(&mut command, &folder, "program.loom", &["--interpret"]);
@@ -76,8 +76,8 @@ fn the_process_of_a_nic() {
     let file = root().join("examples/offload_functions.loom").display().to_string();
     for form in ["aes_split", "sequencer_on_nic", "sequencer_on_cpu"] {
         let app = format!("{file}:{form}");
-        let here = run_by(&mut Command::new(Wireloom::binary()), &folder, &app, &["--interpret"]);
-        let mut command = Command::new(Wireloom::binary());
+        let here = run_by(&mut Wireloom::program(), &folder, &app, &["--interpret"]);
+        let mut command = Wireloom::program();
         command.env("WIRELOOM_NIC_COMMAND", format!("qemu-aarch64 -L {LIBRARIES} {}", path.display()));
         let there = run_by(&mut command, &folder, &app, &["--interpret"]);
         assert_eq!(here.0.len(), 1500, "{form}");

@@ -1,8 +1,7 @@
-//! Segments, and the queues between them: on one core, on two, and interpreted the same frames come
+//! Segments, and the queues between them. On one core, on two, and interpreted the same frames come
 //! out, in the same order and at the same times. A lossless queue loses nothing; a lossy one counts
 //! what it discards.
 
-use std::process::Command;
 use std::sync::Arc;
 use wireloom_interp::frames::{hex, samples, FramePair, Mutator};
 use wireloom_tests::admin::eventually;
@@ -387,7 +386,7 @@ app timed {
     let folder = Folder::new("segments-timers");
     std::fs::write(folder.file("program.loom"), text).expect("the folder is writable");
     let (admin, port) = (free_port(), free_port());
-    let mut command = Command::new(Wireloom::binary());
+    let mut command = Wireloom::program();
     let args = ["run", "program.loom", "--cores", "0-1", "--bind", "out=pcap:out.pcap"];
     let wire = format!("wire=udp:127.0.0.1:{port}");
     let more = ["--bind", &wire, "--admin", &admin.to_string()];
@@ -413,7 +412,7 @@ fn a_run_that_is_ended_loses_nothing() {
     OUTS.iter().for_each(|o| args.extend(["--bind".into(), format!("{o}=pcap:{o}.pcap")]));
     args.extend(["--pace", "--cores", "0-1", "--admin"].map(String::from));
     args.push(admin.to_string());
-    let mut command = Command::new(Wireloom::binary());
+    let mut command = Wireloom::program();
     quickly_compiled(command.current_dir(folder.path()).args(args));
     let mut running = Process::start_ours("segments", &mut command, admin);
     let received =

@@ -3,7 +3,6 @@
 //! byte changed. The captures and the expected results are in `packets/units.py`.
 
 use std::path::Path;
-use std::process::Command;
 use wireloom_interp::differential::{contexts, Pair};
 use wireloom_ir::UnitId;
 use wireloom_tests::packets::Captures;
@@ -13,7 +12,7 @@ use wireloom_tests::Wireloom;
 
 /// `wireloom ARGS` in the captures' folder; its output goes to `NAME.log`.
 fn wireloom(folder: &Path, name: &str, args: &[&str]) -> String {
-    let output = finish(quickly_compiled(Command::new(Wireloom::binary()).current_dir(folder).args(args)));
+    let output = finish(quickly_compiled(Wireloom::program().current_dir(folder).args(args)));
     assert_eq!(output.code, Some(0), "{args:?} in {}:\n{}", folder.display(), output.text);
     std::fs::write(folder.join(format!("{name}.log")), &output.text).expect("the folder is writable");
     output.text

@@ -3,10 +3,9 @@
 
 use serde_json::Value;
 use std::path::Path;
-use std::process::Command;
 use wireloom_tests::folder::Folder;
 use wireloom_tests::process::finish;
-use wireloom_tests::{root, Wireloom};
+use wireloom_tests::{fully_compiled, root, Wireloom};
 
 /// Conditions over headers of all kinds, locals set in branches, counts of several frames' numbers,
 /// two outputs.
@@ -278,7 +277,7 @@ fn run(
     let kind = if interpret { "interpreted" } else { "compiled" };
     let entries = folder.name_of(&format!("{kind}.json"));
     let out = |p: &str| folder.name_of(&format!("{kind}-{p}.pcap"));
-    let mut command = Command::new(Wireloom::binary());
+    let mut command = Wireloom::program();
     command.current_dir(root()).arg("run").arg(app).args([
         "--cores",
         "0",
@@ -295,7 +294,7 @@ fn run(
     if interpret {
         command.arg("--interpret");
     }
-    let done = finish(&mut command);
+    let done = finish(fully_compiled(&mut command));
     assert_eq!(done.code, Some(0), "{}:\n{}", app.display(), done.text);
     let counters = std::fs::read_to_string(folder.name_of(kind)).expect("counters are written");
     // A table's entries are in no order.

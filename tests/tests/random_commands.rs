@@ -1,6 +1,6 @@
-//! Random commands, good and bad, get the same bytes from a real server and from ours: memcached
-//! beside `kv_server` and the proxies, in both protocols, and Redis beside `redis_proxy`. After
-//! each step both servers must hold the same data. `COMMANDS=n` sends more commands, `SEED=n`
+//! Random commands, good and bad, get the same bytes from a real server and from ours. That is
+//! memcached beside `kv_server` and the proxies, in both protocols, and Redis beside `redis_proxy`.
+//! After each step both servers must hold the same data. `COMMANDS=n` sends more commands, `SEED=n`
 //! others.
 
 use std::collections::HashMap;
@@ -154,7 +154,7 @@ fn memcached_command(r: &mut Rng, meta: bool) -> Vec<u8> {
     }
 }
 
-/// Without versions. Errors are alike whatever they say, and as many as there may be in a row: a
+/// Without versions. Errors are alike whatever they say, and as many as there may be in a row. A
 /// server reads the data of a refused command as commands.
 fn memcached_normal(answer: &[u8]) -> Vec<u8> {
     let mut out: Vec<&[u8]> = Vec::new();
@@ -319,7 +319,7 @@ fn with_cas(requests: &[(Packet, Cas)], seen: &HashMap<Vec<u8>, u64>) -> Vec<u8>
     requests.iter().flat_map(|(p, c)| p.clone().cas(cas(p, c)).bytes()).collect()
 }
 
-/// All answers up to that to a noop of this number, as they are compared: of a stamp whether there
+/// All answers up to that to a noop of this number, as they are compared. Of a stamp whether there
 /// is one, of a version nothing. Stamps are kept by the keys of their requests.
 fn answers(c: &mut Client, requests: &[(Packet, Cas)], end: u32, seen: &mut HashMap<Vec<u8>, u64>) -> Vec<Packet> {
     let mut all = Vec::new();

@@ -1,10 +1,10 @@
-//! A message that is parsed and built again from its fields is the same: every message of the
-//! standard library that a program can build, by interpreter and compiled code. Built again once
-//! more, it is the same bytes.
+//! A message that is parsed and built again from its fields is the same. That holds for every
+//! message of the standard library that a program can build, by interpreter and compiled code.
+//! Built again once more, it is the same bytes.
 
 use std::sync::Arc;
 use wireloom_interp::generate::Generator;
-use wireloom_interp::grammar::Grammar;
+use wireloom_interp::grammar::args;
 use wireloom_interp::{parse_message, Parsed};
 use wireloom_ir::{Module, UnitId};
 use wireloom_runtime::{App, Program, Sim};
@@ -43,7 +43,7 @@ fn rebuilds_of(app: &str, tried: u64, least: usize, built: usize, same: usize) {
     let t = twins_of(FILE, Some(app));
     let compiled = t.compiled.as_ref().unwrap_or(&t.interpreted);
     let unit = t.module.protocols[t.module.ports[0].protocols[0].index()].request;
-    let args = Grammar::new(t.module.clone()).args(unit, 0);
+    let args = args(&t.module, unit, 0);
     let module: &Arc<Module> = &t.module;
     let (mut made, mut done, mut equal) = (0, 0, 0);
     for seed in seeds(tried) {

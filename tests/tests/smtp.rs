@@ -218,7 +218,7 @@ while True:
     threading.Thread(target=serve, args=(listener.accept()[0],), daemon=True).start()
 "#;
 
-/// smtplib's STARTTLS through the gateway, with a mail behind it; commands that were put behind
+/// smtplib's STARTTLS through the gateway, with a mail behind it. Commands that were put behind
 /// STARTTLS reach the server neither in plain text nor encrypted (CVE-2011-0411).
 #[test]
 fn starttls_is_passed_on_and_nothing_is_put_behind_it() {

@@ -1,7 +1,7 @@
 //! Many messages with random faults, on real sockets. Clients of both memcached protocols, with
 //! values of their own, use `memcached_proxy` while its servers are killed, stopped and revived. No
 //! answer to the wrong client, none lost without an error, none twice. `SOAK=<messages>` sets the
-//! size (100,000 by default).
+//! size (40,000 by default).
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::Arc;
@@ -238,7 +238,7 @@ fn faults(mut backends: Vec<Process>, tally: &Tally, end: &AtomicBool) {
 
 fn soak(options: &[&str]) {
     let _turn = alone();
-    let messages: u64 = std::env::var("SOAK").ok().and_then(|n| n.replace('_', "").parse().ok()).unwrap_or(100_000);
+    let messages: u64 = std::env::var("SOAK").ok().and_then(|n| n.replace('_', "").parse().ok()).unwrap_or(40_000);
     let backends: Vec<Process> = (0..4).map(|_| Process::memcached()).collect();
     let list = servers(&backends.iter().map(|b| b.port).collect::<Vec<_>>());
     let mut args = vec!["--set", list.as_str()];

@@ -86,9 +86,9 @@ fn any_fragmentation_by_interpreter_and_compiled_code() {
 fn messages_end_where_they_end() {
     for file in library() {
         let module = module(&file);
+        let grammar = grammar(&module);
         for (unit, contexts) in messages(&file, &module) {
             let name = &module.unit(unit).name;
-            let grammar = grammar(&module);
             let (mut made, mut ended) = (0, 0);
             for seed in seeds(20) {
                 let ctx = contexts[seed as usize % contexts.len()];

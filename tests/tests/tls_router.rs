@@ -149,8 +149,8 @@ fn large_transfers_in_both_directions() {
     assert!(router.app.rss_kib() < 100_000, "{} KiB", router.app.rss_kib());
 }
 
-/// The first message of a client: with GREASE (RFC 8701) among ciphers, extensions, groups and
-/// versions, a name, protocols, and a key share that does not fit into one segment.
+/// The first message of a client. It has GREASE (RFC 8701) among ciphers, extensions, groups and
+/// versions. It has a name, protocols, and a key share that does not fit into one segment.
 fn hello() -> Vec<u8> {
     let extension = |kind: u16, data: &[u8]| [&kind.to_be_bytes(), &(data.len() as u16).to_be_bytes(), data].concat();
     let long: Vec<u8> =

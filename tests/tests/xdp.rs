@@ -35,7 +35,7 @@ use wireloom_xdp::{tables, Error, Object, Settings, Verdict};
 /// The least and the most bytes of a frame that a test run takes.
 const SIZES: std::ops::RangeInclusive<usize> = 14..=3520;
 
-/// Instructions of an app that the verifier may follow: ways through the headers that do not join
+/// Instructions of an app that the verifier may follow. Ways through the headers that do not join
 /// are seen here long before the kernel refuses a program, at a million.
 const VERIFIED_MAX: u32 = 20_000;
 

@@ -1,4 +1,4 @@
-/* gen_streams: writes N sorted streams of "word\tcount\n" lines, DIR/stream0.txt and so on, and
+/* gen_streams: writes N sorted streams of "word\tcount\n" lines, DIR/stream0.txt and so on. It
  * prints as JSON what went in and what the combined stream must be. The mapper adds the mark of a
  * whole stream where the combiner wants one. usage: gen_streams DIR TOTAL_MIB [STREAMS]
  *

@@ -1,5 +1,5 @@
 /* reducer: accepts one connection, reads "word\tcount\n" lines to its end, checks that the words
- * rise strictly, and prints what came as JSON. A reset or half a line is an error in `clean`; so
+ * rise strictly, and prints what came as JSON. A reset or half a line is an error in `clean`. So
  * is, if MARK is 1, a stream that does not end with an empty line. usage: reducer PORT [MARK] */
 #define _GNU_SOURCE
 #include "common.h"

@@ -1,6 +1,6 @@
 /* Layer 4 balancing: Maglev ring of 65537 places, connection table with 20-byte keys in 24-byte
  * entries, IP-in-IP in place. Frames lie at a stride of 128 bytes with 64 bytes before them, so
- * that a tunnel is one write; what it overwrote is restored behind each batch. */
+ * that a tunnel is one write. What it overwrote is restored behind each batch. */
 #include "hw.h"
 
 #define PLACES 65537u

@@ -68,7 +68,7 @@ static void redirect(uint32_t interface, int socket) {
     attach(load(code, 6), interface);
 }
 
-/* A program that a test run executes: each frame gets another source port and new bytes in each of
+/* A program that a test run executes. Each frame gets another source port and new bytes in each of
  * its lines, and leaves through the interface. Each `burst` frames, a power of two, wait for their
  * time. */
 static int pacer(uint32_t interface, uint32_t size, uint64_t gap, uint32_t burst) {

@@ -245,7 +245,7 @@ impl<'m> Gen<'m> {
         }
     }
 
-    /// Packs the key of an exact table and fetches its place; with a table that is the same for the
+    /// Packs the key of an exact table and fetches its place. With a table that is the same for the
     /// whole batch, if it has entries.
     fn exact_ready(&mut self, u: &KeySite, scope: &Scope, seen: bool) -> String {
         let (name, guard, now) =
@@ -408,7 +408,7 @@ impl<'m> Gen<'m> {
 
     /// Runs the handler for a frame of which it was kept where its headers begin. A small handler
     /// has a copy for those of the shape that most have, without what the app's parameters leave
-    /// out; it is called for the others. `copied` says what these leave out; `None`: there is no
+    /// out. It is called for the others. `copied` says what these leave out; `None`: there is no
     /// copy.
     fn see_again(
         &mut self,
@@ -478,7 +478,8 @@ impl<'m> Gen<'m> {
 
     /// Opens a frame for the second time and runs its handler: where all places are constants,
     /// opening costs less than keeping them. Frames of other shapes have a copy of the handler, and
-    /// so have all others where most are `known`: with truths that tell which header is the last.
+    /// so have all others where most are `known`. Their truths tell which header is the
+    /// last.
     /// `one`: what is known ahead of those.
     fn open_again(&mut self, o: &BatchEmitter, known: Option<Vec<u32>>, one: Option<&str>, handle: &str) -> String {
         let (i, open) = (o.i, &o.open);
@@ -502,7 +503,7 @@ impl<'m> Gen<'m> {
     }
 }
 
-/// Functions that handle frames of other shapes get a copy of what a batch has: if they had its
+/// Functions that handle frames of other shapes get a copy of what a batch has. If they had its
 /// address, compilers would load all of it again for each frame.
 const OWN: &str = "wl_fx own = *x; ";
 
@@ -510,7 +511,7 @@ const OWN: &str = "wl_fx own = *x; ";
 const EACH_OTHER: &str =
     "for (uint64_t left = others; left; left &= left - 1) {\nconst uint32_t k = (uint32_t)__builtin_ctzll(left);\n";
 
-/// A handler that is run over batches: its number, the unit of its frames, the names of its
+/// A handler that is run over batches. It has its number, the unit of its frames, the names of its
 /// function and of those that open its frames, what it keeps meanwhile.
 struct BatchEmitter<'a> {
     i: usize,
@@ -559,7 +560,7 @@ impl BatchEmitter<'_> {
 /// Those that are not, of two passes.
 const OTHERS: &str = "const uint64_t others = UINT64_MAX >> (64 - m) & ~same;\n";
 
-/// Statements for sixteen frames from number `at` on, if all have so many bytes; they see `g` and
+/// Statements for sixteen frames from number `at` on, if all have so many bytes. They see `g` and
 /// `lengths`, and set `ok` for those that are of the shape.
 fn group(o: &BatchEmitter, at: &str, least: u32, body: &str) -> String {
     format!(

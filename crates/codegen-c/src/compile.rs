@@ -193,7 +193,7 @@ pub fn compile(source: &CSource, options: &CompileOptions) -> Result<Compiled, C
     Ok(made)
 }
 
-/// Why a folder is of no use, if that is what has failed: it may be full or read-only, or something
+/// Why a folder is of no use, if that is what has failed. It may be full or read-only, or something
 /// else lies in the place of a file.
 pub(crate) fn of_no_use(dir: &Path, error: &CompileError) -> Option<io::Error> {
     match error {

@@ -2,7 +2,7 @@
 //! (`wl_left`).
 //!
 //! If all frames of a handler leave through one instance of one port, it counts them, and their
-//! bytes, in one register: handlers have few to spare. The runtime stages a copy that the handler
+//! bytes, in one register. Handlers have few to spare. The runtime stages a copy that the handler
 //! sends besides, and then looks at all frames itself.
 
 use wireloom_ir::plans::Destination;

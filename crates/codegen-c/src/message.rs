@@ -328,8 +328,8 @@ impl<'m> BodyGen<'_, 'm> {
         line!(self, "if (WL_UNLIKELY(lost_)) {{ wl_fail(x, (uint16_t)lost_, {}); {leave} }} }}", place.0);
     }
 
-    /// Whether it may be added in one go with what is before and behind it: not so large that their
-    /// sum could be too large for a number.
+    /// Whether it may be added in one go with what is before and behind it. Their sum is never
+    /// too large for a number.
     pub fn joins(&self, e: &Emit) -> bool {
         let Emit::Bytes(e) = e else { return constant(e).is_some() };
         matches!(self.g.m.ty(e.ty), Ty::Bytes(max) if *max <= 16 << 20)

@@ -35,8 +35,8 @@ pub(crate) struct Parser<'g, 'm> {
     pub ensured: u64,
     slots: Vec<(&'static str, String)>,
     pub streams: bool,
-    /// Whether the view counts the bytes by which offsets were set back (`v->passed`): of a message
-    /// with streams, where something in it depends on how far it is.
+    /// Whether the view counts the bytes by which offsets were set back (`v->passed`). That is of a
+    /// message with streams, where something in it depends on how far it is.
     pub counts: bool,
     /// Whether something in it says what of the tail is passed on.
     passes: bool,

@@ -12,6 +12,7 @@ mod view;
 pub use mock::{HandlerAct, Mock, MockAnswer};
 
 use crate::generate::{Generator, Rng};
+use crate::grammar::args;
 use view::{feed, parser, pass_run, view, ComparedView};
 use wireloom_ir::*;
 use wireloom_runtime::abi::*;
@@ -46,7 +47,7 @@ pub enum Event {
 const FLAGS: u32 = 31 | WL_M_ENDS;
 const MOST_EVENTS: usize = 10_000;
 
-/// Parses a stream of messages of one unit; `cuts` are the sizes of the pieces in which it arrives
+/// Parses a stream of messages of one unit. `cuts` are the sizes of the pieces in which it arrives
 /// (then the rest at once), `eof` whether it ends after them.
 ///
 /// # Safety
@@ -315,8 +316,8 @@ impl Pair<'_> {
         Ok(())
     }
 
-    /// Compares both on bytes that are there as a whole, as `parse` in a program does: how long the
-    /// message is, or whether it is none.
+    /// Compares both on bytes that are there as a whole, as `parse` in a program does. Compared are
+    /// how long the message is, or whether it is none.
     ///
     /// # Safety
     /// Both tables are valid.
@@ -361,7 +362,7 @@ impl Pair<'_> {
     ) -> Result<Summary, String> {
         let mut g = Generator::new(self.module, seed);
         let mut rng = Rng::new(seed ^ 0x5eed);
-        let args = crate::grammar::Grammar::new(std::sync::Arc::new(self.module.clone())).args(self.unit, self.ctx);
+        let args = args(self.module, self.unit, self.ctx);
         let mut sum = Summary::default();
         for round in (0..rounds).take_while(|_| go_on()) {
             sum.streams += 1;
@@ -380,8 +381,8 @@ impl Pair<'_> {
     }
 }
 
-/// Compares two programs of a module: on random streams of each of its units, and on random
-/// requests to each of its handlers of messages, with random answers.
+/// Compares two programs of a module. It does so on random streams of each of its units, and on
+/// random requests to each of its handlers of messages, with random answers.
 ///
 /// # Safety
 /// Both tables are valid.
@@ -421,7 +422,6 @@ unsafe fn compare_handler(
     // SAFETY: by contract.
     let [mut a, mut b] = both.map(|t| unsafe { Mock::new(t, m, &[]) });
     let (mut made, mut rng) = (Generator::new(m, seed), Rng::new(seed ^ 0xa25));
-    let grammar = crate::grammar::Grammar::new(std::sync::Arc::new(m.clone()));
     // A module that was written by hand may read an answer without asking whether it has come.
     let mut faults = false;
     walk::block_exprs(&m.handlers[handler as usize].body.block, &mut |e| {
@@ -429,13 +429,13 @@ unsafe fn compare_handler(
     });
     let responses: Vec<UnitId> = m.protocols.iter().filter_map(|p| p.response).collect();
     for _ in 0..rounds {
-        let Some(message) = made.message(request, &grammar.args(request, 0)) else { continue };
+        let Some(message) = made.message(request, &args(m, request, 0)) else { continue };
         let mut answer = || {
             if faults && rng.chance(20) || responses.is_empty() {
                 return Some(MockAnswer::Fault(WL_F_LOST));
             }
             let unit = responses[rng.below(responses.len() as u64) as usize];
-            made.message(unit, &grammar.args(unit, WL_CTX_RESPONSE)).map(MockAnswer::Bytes)
+            made.message(unit, &args(m, unit, WL_CTX_RESPONSE)).map(MockAnswer::Bytes)
         };
         let Some(answers) = (0..3).map(|_| answer()).collect::<Option<Vec<_>>>() else { continue };
         let [x, y] = [&mut a, &mut b].map(|mock| mock.run_message(handler, &message, &answers));

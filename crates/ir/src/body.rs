@@ -125,7 +125,7 @@ pub enum StmtKind {
     },
 
     /// Issues a call; the reply becomes part `n` of the task, n = calls issued since the last
-    /// `Await`. `clauses` tell of the message as it is sent: it has no answer (`no_reply`), may be
+    /// `Await`. `clauses` tell of the message as it is sent. It has no answer (`no_reply`), may be
     /// sent again (`repeat`), makes its connection its client's own (`private`), ends with it.
     /// Empty: its parser has told.
     Call {
@@ -230,7 +230,7 @@ pub enum StmtKind {
     DropBody,
     /// Parses constant or computed bytes as a whole message: `ok` (bool) says whether, `dst` is the
     /// message. `kept`: a message that was rendered before, whose first bytes these are under the
-    /// parameters given; all of it is passed on, and its streamed bytes can be read.
+    /// parameters given. All of it is passed on, and its streamed bytes can be read.
     Parse {
         unit: UnitId,
         kept: Option<Vec<Expr>>,
@@ -261,7 +261,7 @@ pub enum StmtKind {
         place: PlaceId,
     },
     /// Gives the frame to what its wire leads to, which has it for itself, and goes on when that
-    /// has ended; a fault there is one here. `mark` (u32) goes with it, and the state of the
+    /// has ended. A fault there is one here. `mark` (u32) goes with it, and the state of the
     /// packet: a field that is not listed has its default. `last`: the frame is not used again
     /// (set by the `frame_last_use` pass).
     Output {
@@ -370,7 +370,7 @@ pub enum QueueAct {
     First,
 }
 
-/// Part of a new frame, or of what is inserted: a header (lengths and checksums that its unit
+/// Part of a new frame, or of what is inserted. It is a header (lengths and checksums that its unit
 /// declares are filled in once all parts are there) or plain bytes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Part {
@@ -418,7 +418,7 @@ pub enum FrameAct {
         layer: u32,
     },
     /// Keeps the frame as it is now, and makes it that again: in between it is an element's own.
-    /// `copy` is a pair's number; the `copies` pass drops pairs that change nothing for what comes
+    /// `copy` is a pair's number. The `copies` pass drops pairs that change nothing for what comes
     /// behind them, and makes it the number of pairs around.
     Save {
         copy: u32,
@@ -489,8 +489,8 @@ pub enum Emit {
         max: u32,
     },
     /// An item of a unit for each that was put into a group before the last suspension, in that
-    /// order: each from the run of its group's part ([`StmtKind::GroupRun`]). A run that ends
-    /// before, or is not at its end then, is the fault `bad_reply`. `count` and `max` as of
+    /// order. Each comes from the run of its group's part ([`StmtKind::GroupRun`]). A run that
+    /// ends before, or is not at its end then, is the fault `bad_reply`. `count` and `max` as of
     /// `Items`.
     InOrder {
         unit: UnitId,
@@ -593,8 +593,9 @@ pub enum ExprKind {
     Call(FuncId, Vec<Expr>),
     Builtin(Builtin, Vec<Expr>),
 
-    /// On a list field of units with a first (name) and a second (value) bytes field: value of the
-    /// first item of this name, an option of bytes. Compares as the name field says (caseless).
+    /// On a list field of units with a first (name) and a second (value) bytes field. It is the
+    /// value of the first item of this name, an option of bytes. Compares as the name field says
+    /// (caseless).
     Find {
         list: Path,
         name: Expr,
@@ -639,7 +640,7 @@ pub enum ExprKind {
     FrameTime(LocalId),
     /// The mark with which it was sent to the queue that it comes from, u32; 0 elsewhere.
     FrameMark(LocalId),
-    /// A field of the state with which it was sent to the queue that it comes from; the field's
+    /// A field of the state with which it was sent to the queue that it comes from. The field's
     /// default elsewhere, and where the queue does not carry the field.
     PacketState(LocalId, PacketFieldId),
     /// The bytes behind a header (None: behind the last one that is there), up to the end that the

@@ -302,7 +302,7 @@ pub const LARGE_FRAME_BUFFERS: u64 = 160;
 /// a millisecond.
 pub const LEAST_PERIOD: u64 = 10_000;
 
-/// Limits and times of a port; every one has a default and can be set in the program
+/// Limits and times of a port. Every one has a default and can be set in the program
 /// (`port … { idle 60s }`), from a parameter or on the command line (`--set PORT.idle=60s`). Times
 /// are in nanoseconds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -171,10 +171,10 @@ pub fn int_of(m: &Module, ty: TyId) -> Option<(u8, bool)> {
     }
 }
 
-/// The layout of an entry of a queue, beside the frame's bytes: the fields of the packet's state
-/// that the queue carries, at places that each producer and consumer knows. Numbers have the order
-/// of bytes of the machine. A transport moves [`Entry::bytes`] bytes as they are, with as many
-/// bytes of the frame as [`FramePart::there`] says.
+/// The layout of an entry of a queue, beside the frame's bytes. It has the fields of the packet's
+/// state that the queue carries, at places that each producer and consumer knows. Numbers have the
+/// order of bytes of the machine. A transport moves [`Entry::bytes`] bytes as they are, with as
+/// many bytes of the frame as [`FramePart::there`] says.
 ///
 /// | bytes | content |
 /// |---|---|

@@ -374,7 +374,7 @@ pub const HLL_REGISTERS: u64 = 4096;
 pub enum TableKind {
     #[default]
     Exact,
-    /// Keys are tuples of integers and addresses; an entry has a mask per component and a priority:
+    /// Keys are tuples of integers and addresses. An entry has a mask per component and a priority:
     /// the entry of the highest priority that matches is found. Filled from outside (`--load`,
     /// `wireloom table`) or by `insert`.
     Wildcard,
@@ -779,7 +779,7 @@ impl Handler {
 }
 
 impl Module {
-    /// Takes the tests out, before the passes run: programs that are run or built do not carry
+    /// Takes the tests out, before the passes run. Programs that are run or built do not carry
     /// their code, nor look for headers that only tests ask for.
     pub fn drop_tests(&mut self) {
         self.tests.clear();

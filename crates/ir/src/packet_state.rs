@@ -1,5 +1,5 @@
-//! The state of packets: values that a program declares, which go along with a packet and are not
-//! in its bytes; and what of a packet crosses a queue.
+//! The state of packets: values that a program declares. They go along with a packet and are not
+//! in its bytes. Also the parts of a packet that cross a queue.
 //!
 //! In a body a field of the state is a local. [`StmtKind::Output`] and [`FrameAct::Send`] give the
 //! values on. An [`Input`] has a local for each field, which its sender sets. A handler begins with

@@ -1,9 +1,9 @@
 //! Placement: which device runs a handler.
 //!
 //! In: a module whose passes have run. Out: for a handler of frames, what keeps it off a device
-//! ([`obstacles`]), from the column of devices of [`crate::ops`] and the table of statements there.
-//! The compiler reports the obstacles of a handler that names its device; `wireloom explain` shows
-//! those of the others.
+//! ([`obstacles`]). It comes from the column of devices of [`crate::ops`] and the table of
+//! statements there. The compiler reports the obstacles of a handler that names its device;
+//! `wireloom explain` shows those of the others.
 
 mod frames;
 mod sharing;
@@ -41,8 +41,8 @@ pub enum Fate {
     Back,
     /// It leaves through another interface (`XDP_REDIRECT`).
     Redirected,
-    /// The process takes it through AF_XDP (`XDP_REDIRECT`), and puts it where it was sent: into a
-    /// queue, or out of a port that the hook does not have.
+    /// The process takes it through AF_XDP (`XDP_REDIRECT`), and puts it where it was sent. That is
+    /// into a queue, or out of a port that the hook does not have.
     Process,
 }
 

@@ -106,7 +106,7 @@ pub struct Unit {
 
 /// A frame as a graph of headers. A header follows another one where a condition over that one
 /// holds; each is there at most once. A header that is cut off or breaks one of its rules is
-/// absent, and so is all behind it: no read goes past the frame.
+/// absent, and so is all behind it. No read goes past the frame.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Frame {
     pub layers: Vec<Layer>,
@@ -120,7 +120,7 @@ pub struct Frame {
 }
 
 /// One header of a frame. `switch` is a field of the frame unit, a switch of two cases: 0, named
-/// like the header, holds the field `header` (a nested unit); 1 is `else`, empty. So
+/// like the header, holds the field `header` (a nested unit). 1 is `else`, empty. So
 /// `Case(p.switch, 0)` is "the header is there".
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Layer {
@@ -149,7 +149,7 @@ pub struct Header {
     /// A length that follows what is inserted, removed or resized, and ends the payload (what comes
     /// after it is padding).
     pub covers: Option<Covers>,
-    /// Not 0: what is behind the header is the first part of something longer (a fragment), so
+    /// Not 0: what is behind the header is the first part of something longer (a fragment). So
     /// lengths of headers behind it may go past the end.
     pub partial: Option<FieldId>,
     /// Fields that differ between the packets of a flow, besides the checksum, the length and what
@@ -210,8 +210,8 @@ pub struct Field {
     /// From the source, for people.
     pub doc: String,
     pub span: Span,
-    /// Type of its value when read (`Unit` where there is none; a list field: List(element type,
-    /// max) where the element is a plain value, `Unit` otherwise).
+    /// Type of its value when read (`Unit` where there is none). Of a list field it is
+    /// List(element type, max) where the element is a plain value, else `Unit`.
     pub ty: TyId,
     pub kind: FieldKind,
     /// The place that faults in this field name.
@@ -348,7 +348,7 @@ pub enum ListExtent {
     Count(Expr),
     Until(Until),
     ToEnd,
-    /// An accumulator (u64, `Root::Acc` … [`ExprKind::Acc`]) over the items; after each item `step`
+    /// An accumulator (u64, `Root::Acc` … [`ExprKind::Acc`]) over the items. After each item `step`
     /// (over the item at `Root::Item` and the accumulator) gives its next value; ends when `done`
     /// holds. Checked before the first item, too. Where `holds` (over the same as `step`) does not
     /// hold, the step has no value and the message is malformed.

@@ -1,7 +1,7 @@
-//! Golden tests of passes, text to text, each file a test: `tests/passes/NAME.ir` begins with `//
-//! passes: fold, edits` (`analyze` stands for the grammar analysis) and is compared, after these,
-//! with `NAME.out`. `BLESS=1 cargo test -p wireloom-ir --test passes -- NAME` writes the `.out`
-//! file anew; read the difference before you commit it.
+//! Golden tests of passes, text to text, each file a test. `tests/passes/NAME.ir` begins with `//
+//! passes: fold, edits` (`analyze` stands for the grammar analysis). After these passes it is
+//! compared with `NAME.out`. `BLESS=1 cargo test -p wireloom-ir --test passes -- NAME` writes the
+//! `.out` file anew; read the difference before you commit it.
 //!
 //! A file may have several apps, with the line `// another app` between them. `affinity_groups`
 //! runs over all of them, and its clusters stand before the first.

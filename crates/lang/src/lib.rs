@@ -54,7 +54,7 @@ pub fn compile(world: &dyn World, main: &Path, app: Option<&str>) -> Checked {
     checked(world, main, |cx| program(cx, app))
 }
 
-/// Checks and lowers the n-th test of an element in a file: an app around an instance of the
+/// Checks and lowers the n-th test of an element in a file. It is an app around an instance of the
 /// element, with a port for each of its inputs and outputs.
 pub fn compile_test(world: &dyn World, main: &Path, n: usize) -> Checked {
     checked(world, main, |cx| {

@@ -306,7 +306,7 @@ impl<'a> Renderer<'a> {
     }
 }
 
-/// A character of a source as a terminal may get it: those that control one are not passed on, nor
+/// A character of a source as a terminal may get it. Those that control one are not passed on, nor
 /// those that change the order of others.
 fn shown(c: char) -> char {
     match c {

@@ -1,5 +1,5 @@
-//! The form of a table's keys or values in the hook: as the canonical form, but with room for as
-//! many bytes as there may be, behind their length.
+//! The form of a table's keys or values in the hook. It is as the canonical form, but with room for
+//! as many bytes as there may be, behind their length.
 
 use wireloom_ir::placement::canonical_size;
 use wireloom_ir::{layout, Module, Ty, TyId};

@@ -1,6 +1,6 @@
-//! The programs of the repository, and the world that they are compiled in: the library, the apps,
-//! the examples, the documentation's blocks and the examples of all codes. The cases of the
-//! checker's and the parser's own tests count, too.
+//! The programs of the repository, and the world that they are compiled in. These are the library,
+//! the apps, the examples, the documentation's blocks and the examples of all codes. The cases of
+//! the checker's and the parser's own tests count, too.
 
 use crate::root;
 use std::path::{Path, PathBuf};

@@ -2,7 +2,7 @@
 //! names: words of C, macros of its headers, and names like those of generated code. Nothing else
 //! changes, so neither may the meaning.
 //!
-//! One map holds for all files, the library's too, and no two names become one: so whatever a name
+//! One map holds for all files, the library's too, and no two names become one. So whatever a name
 //! refers to, all that refers to it follows. Words that the compiler itself knows stay: those that
 //! stand in its source as a string.
 

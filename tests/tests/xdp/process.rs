@@ -16,7 +16,7 @@ pub(super) struct Filtered {
     logs: u64,
 }
 
-/// Runs an app's filters in the hook, and the whole app on the frames that they leave: together
+/// Runs an app's filters in the hook, and the whole app on the frames that they leave. Together
 /// they do what the interpreter does with all frames.
 pub(super) fn filter(path: &Path, sets: &[(&str, &str)], mut frames: impl FnMut(Taker)) -> Option<Filtered> {
     stay_here();

@@ -87,7 +87,7 @@ struct Crossed {
 }
 
 /// Runs the handlers `on xdp` in the hook and the others on the frames that they give to the
-/// process: together they do what the interpreter does with whole frames.
+/// process. Together they do what the interpreter does with whole frames.
 fn crossed(text: &str, part: fn(FramePart) -> bool, mut frames: impl FnMut(Taker)) -> Option<Crossed> {
     let by_sockets = crossed_by(false, text, part, &mut frames)?;
     let by_ring = crossed_by(true, text, part, &mut frames)?;

@@ -89,9 +89,9 @@ fn counts_add_up() {
     assert!(!object.put(1, &300u32.to_le_bytes(), &[0; 8]), "more entries than the capacity");
 }
 
-/// A table is changed from outside as long as packets count in it: a hundred thousand times, and a
-/// million times in a long run (`WIRELOOM_SEEDS`). No count is lost, none is torn, and each change
-/// is there as soon as it is made.
+/// A table is changed from outside as long as packets count in it. That is a hundred thousand
+/// times, and a million times in a long run (`WIRELOOM_SEEDS`). No count is lost, none is torn, and
+/// each change is there as soon as it is made.
 #[test]
 fn changes_under_traffic() {
     let folder = Folder::new("xdp-changes");

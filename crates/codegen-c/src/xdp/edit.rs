@@ -70,7 +70,7 @@ impl<'m> Gen<'m> {
     }
 
     /// Text that sets `s_` to the sum over the bytes that a header's checksum covers, with its
-    /// field as it is; all ones: the frame is too long.
+    /// field as it is. All ones: the frame is too long.
     fn covered(&self, f: &View, layer: u32) -> String {
         let (v, header) = (&f.v, f.header(layer));
         let Some((c, _)) = self.sum_at(header) else { return "uint64_t s_ = 0;".into() };

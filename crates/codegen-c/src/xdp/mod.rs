@@ -462,9 +462,10 @@ impl<'m> Gen<'m> {
         }
     }
 
-    /// The functions that find a frame's headers: those of the common stacks within the handler,
-    /// all others by a function that the verifier looks at by itself. `used`: the code that reads
-    /// places of headers; `None`: it reads all. Result `None`: their graph has no such form.
+    /// The functions that find a frame's headers. These are those of the common stacks within the
+    /// handler, all others by a function that the verifier looks at by itself. `used`: the code
+    /// that reads places of headers; `None`: it reads all. Result `None`: their graph has no such
+    /// form.
     fn xdp_walk(&mut self, u: UnitId, used: Option<&str>) -> Option<String> {
         let chain = self.graph(u).chain()?;
         let body = kept(&self.open_chain(u, &chain));

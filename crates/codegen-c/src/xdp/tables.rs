@@ -44,8 +44,8 @@ fn line_of(slot: usize) -> (usize, usize) {
     (bytes, more.max(SLOTS))
 }
 
-/// Lines of a table: so many that few entries lie in other lines than their own, even if the table
-/// is full (one of thirty, with three slots).
+/// Lines of a table. There are so many that few entries lie in other lines than their own. In a
+/// full table it is one of thirty, with three slots.
 fn lines(capacity: u64, slots: u64) -> u64 {
     let wanted = if slots > SLOTS as u64 { 2 * capacity } else { capacity * 5 / 2 };
     wanted.div_ceil(slots).max(LINES)
@@ -366,7 +366,7 @@ impl<'m> BodyGen<'_, 'm> {
         self.check(key.may_fault());
     }
 
-    /// Behind a search: whether an entry was found is not known to the verifier, and no more is its
+    /// Behind a search the verifier does not know whether an entry was found. Nor does it know its
     /// value, which else would tell the ways apart.
     pub(super) fn xdp_found(&self, dst: LocalId) -> String {
         let (place, mut value) = (self.name(dst), String::new());

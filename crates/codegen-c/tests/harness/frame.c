@@ -1,4 +1,4 @@
-/* Drives the module of tests/frames.rs: handler 0 counts UDP flows and rewrites, handler 1 puts
+/* Drives the module of tests/frames.rs. Handler 0 counts UDP flows and rewrites, handler 1 puts
  * frames into a tunnel, handler 2 puts bytes behind all headers. */
 #include GENERATED
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* Merges the inputs given as arguments (text, `\n` as `/`), with windows and output of every small
- * size; prints the result of the first and stops where another differs. */
+ * size. Prints the result of the first and stops where another differs. */
 #include GENERATED
 #include <stdio.h>
 #include <stdlib.h>

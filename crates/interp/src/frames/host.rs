@@ -40,7 +40,7 @@ struct Lent {
     /// Its memory.
     from: usize,
     to: usize,
-    /// The core, of a frame that comes from a queue: as long as the program has not taken its mark
+    /// The core, of a frame that comes from a queue. As long as the program has not taken its mark
     /// (`wl_core.at`), the mark stands where it leaves through.
     marked: Option<*const wl_core>,
     /// It has been moved, and is gone.

@@ -14,7 +14,7 @@ pub mod tree;
 mod units;
 pub mod view;
 
-pub use units::{pack, Grammar};
+pub use units::{args, pack, Grammar};
 pub use view::View;
 
 use crate::env::{Env, Seen};

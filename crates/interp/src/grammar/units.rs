@@ -47,10 +47,9 @@ impl Grammar {
         self.program(unit).map_or(view::FIXED, |p| view::view_size(&self.module, p))
     }
 
-    /// Values of a unit's parameters, and behind them those that its answers are compared with.
+    /// As [`args`].
     pub fn args(&self, unit: UnitId, ctx: u64) -> Vec<Value> {
-        let Unit { params, asked, .. } = self.module.unit(unit);
-        params.iter().chain(asked).map(|p| unpack(&self.module, p, ctx)).collect()
+        args(&self.module, unit, ctx)
     }
 
     /// The rule by which a message's head ends, if its tail could be lowered.
@@ -58,6 +57,12 @@ impl Grammar {
         let has_tail = self.program(unit).is_some_and(|p| !p.ops.is_empty());
         has_tail.then(|| split::rule(&self.module, unit))
     }
+}
+
+/// Values of a unit's parameters, and behind them those that its answers are compared with.
+pub fn args(m: &Module, unit: UnitId, ctx: u64) -> Vec<Value> {
+    let Unit { params, asked, .. } = m.unit(unit);
+    params.iter().chain(asked).map(|p| unpack(m, p, ctx)).collect()
 }
 
 /// One parameter out of a packed context.

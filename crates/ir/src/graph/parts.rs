@@ -212,8 +212,8 @@ impl Maker<'_> {
         }
     }
 
-    /// A handler that is a signal of an element and sends nothing: the element, by the first of its
-    /// name, and the signal's name in it.
+    /// A handler that is a signal of an element and sends nothing. Given are the element, by the
+    /// first of its name, and the signal's name in it.
     fn own_signal(&self, handler: usize) -> Option<(usize, String)> {
         let h = &self.m.handlers[handler];
         let (element, name) = self.m.signal_of(h.on)?.name.rsplit_once('.')?;

@@ -1,17 +1,17 @@
 //! Inferred transfer: the parts of a packet that cross a queue.
 //!
 //! In: handlers and inputs, with what they read of a packet. Out: for each queue the fields of the
-//! packet's state that are read behind it, and the part of the frame that may be read there. Marks
+//! packet's state that are read behind it. Also the part of the frame that may be read there. Marks
 //! and fields that nobody reads are not sent.
 //!
 //! Fields: backward, over the whole graph. A field is read behind a queue if the queue's handler
 //! reads it, or sends it on to where it is read.
 //!
 //! The part of the frame: all of it if it leaves through a port, if its payload is read, or if it
-//! is changed. Else its headers, and a few bytes behind them: so many as the search for headers
-//! may look at before it finds that a header is not there. The end of the headers is known to the
-//! sender, since it has looked for the same ones. A sender that changes frames sends all of them:
-//! behind a change the search may end elsewhere.
+//! is changed. Else its headers, and a few bytes behind them. They are so many as the search for
+//! headers may look at before it finds that a header is not there. The end of the headers is known
+//! to the sender, since it has looked for the same ones. A sender that changes frames sends all of
+//! them: behind a change the search may end elsewhere.
 
 use crate::frame::{field_size, needed_layers, step};
 use crate::*;

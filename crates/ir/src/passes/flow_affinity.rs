@@ -488,8 +488,8 @@ impl TableUses<'_> {
 fn divided(t: &Table) -> bool {
     !is_exact(t) && matches!(t.kind, TableKind::Exact | TableKind::Array | TableKind::Bloom | TableKind::CountMin)
 }
-/// A small table that evicts or expires: kept as one, in which the very entry that was used least
-/// recently gives way, and time is exact.
+/// A small table that evicts or expires. It is kept as one, in which the very entry that was used
+/// least recently gives way, and time is exact.
 fn is_exact(t: &Table) -> bool {
     t.kind == TableKind::Exact && t.capacity < 1024 && (t.evict_lru || t.idle > 0)
 }

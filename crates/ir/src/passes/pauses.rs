@@ -163,8 +163,8 @@ fn checked<'a, 'm>(m: &'m Module, of: &'a Funcs<'m>, h: &'a Handler, within: boo
     way
 }
 
-/// A handler that may see a session while a request is handled alone: one without a request, or one
-/// that waits for an answer when its request is over.
+/// A handler that may see a session while a request is handled alone. It is one without a request,
+/// or one that waits for an answer when its request is over.
 fn seen_elsewhere<'m>(m: &'m Module, of: &Funcs<'m>) -> Option<&'m Handler> {
     m.handlers.iter().filter(|h| !matches!(h.on, On::Opened(_)) && !h.on.is_test()).find(|h| {
         let session = of.block_sessions(&h.body.block).is_some();

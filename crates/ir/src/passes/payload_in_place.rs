@@ -1,9 +1,9 @@
 //! The part of a new payload that stays where it is.
 //!
 //! In: acts that replace a payload. Out: `keep` of [`FrameAct::Payload`]. The new payload may be
-//! made of a part of the old one: a slice of it, bytes before and behind it, a cipher over it. Then
-//! a backend leaves that part in place and moves the headers. A check at run time finds such a
-//! part, so a `let` may name it. Bytes from elsewhere are copied.
+//! made of a part of the old one. It is a slice of it, bytes before and behind it, a cipher over
+//! it. Then a backend leaves that part in place and moves the headers. A check at run time finds
+//! such a part, so a `let` may name it. Bytes from elsewhere are copied.
 
 use crate::*;
 

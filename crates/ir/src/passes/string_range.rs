@@ -119,7 +119,7 @@ impl<'a> LocalParts<'a> {
     #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn new(program: &'a Program, body: &Body, arguments: u32) -> Self {
         let mut known = LocalParts { program, locals: (0..arguments).map(|n| (LocalId(n), Made::ANY)).collect() };
-        // First in the order of the text; then, since a loop may bring values back, until all that
+        // First in the order of the text. Then, since a loop may bring values back, until all that
         // is said of a local holds of what it is set to.
         walk::stmts(&body.block, &mut |s| match &s.kind {
             StmtKind::Set(l, e) => {

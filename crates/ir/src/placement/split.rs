@@ -3,7 +3,7 @@
 //! In: a module for the hook, and handlers that cannot run there. Out: for each a *filter*, a
 //! handler of its own. It decides about as many packets as it can, and gives the others to the
 //! process, which runs the whole handler. So a filter leaves no trace of a packet that it gives
-//! away: it counts only where it is sure that the packet ends in the hook. A packet with a fault is
+//! away. It counts only where it is sure that the packet ends in the hook. A packet with a fault is
 //! given away, too.
 
 use super::{frames, own_obstacles, sharing, Obstacle, Search};

@@ -9,8 +9,8 @@ pub struct BatchLookup {
     /// The handler's first use of a table, if that is an exact one with a part for each core. Its
     /// key is packed and hashed, and its place in the table is fetched.
     pub exact: Option<TableLookup>,
-    /// A lookup in a table of masks that no frame changes: the first use of a table, or the one
-    /// after a miss in the exact one. All keys of a batch are looked up side by side.
+    /// A lookup in a table of masks that no frame changes. It is the first use of a table, or the
+    /// one after a miss in the exact one. All keys of a batch are looked up side by side.
     pub masked: Option<TableLookup>,
     /// No fault can end the handler before the first of these lookups. A frame whose guard holds is
     /// sure to make it, so it may be counted ahead of time.

@@ -108,13 +108,11 @@ impl<'a> Flow<'a, '_, '_> {
             *number += 1;
             let at = if at.is_empty() { number.to_string() } else { format!("{at}.{number}") };
             // A statement that is never reached is still checked, as if everything were set.
-            let known = state.clone().unwrap_or_else(|| PathFacts {
-                set: vec![true; self.locals.len()],
-                calls: false,
-                awaited: true,
-            });
+            let reached = state.is_some();
+            let known =
+                state.unwrap_or_else(|| PathFacts { set: vec![true; self.locals.len()], calls: false, awaited: true });
             let after = self.stmt(name, &at, &s.kind, known);
-            state = if state.is_some() { after } else { None };
+            state = if reached { after } else { None };
         }
         state
     }

@@ -499,10 +499,16 @@ impl Checker<'_> {
                 | kind @ Kind::BytesList
                 | kind @ Kind::Many(_) => self.is_of(kind, a.ty, first),
             };
-            ok(right, &format!("operand {} of `{}` is {} where {kind} is due", n + 1, row.name, self.name(a.ty)))?;
+            if !right {
+                let found = self.name(a.ty);
+                return Err(format!("operand {} of `{}` is {found} where {kind} is due", n + 1, row.name));
+            }
         }
-        let right = self.is_of(row.result, e.ty, first);
-        ok(right, &format!("the result of `{}` is {} where {} is due", row.name, self.name(e.ty), row.result))
+        if !self.is_of(row.result, e.ty, first) {
+            let found = self.name(e.ty);
+            return Err(format!("the result of `{}` is {found} where {} is due", row.name, row.result));
+        }
+        Ok(())
     }
 
     fn is_of(&self, kind: Kind, ty: TyId, first: TyId) -> bool {

@@ -4,9 +4,9 @@
 //! In: declarations and these blocks. Out: two tables for each cache, and statements about their
 //! entries. So interpreter and C know nothing of caches.
 //!
-//! **The protocol.** A table of *leases* has a place for each of many groups of keys: a version,
-//! the writes under way, and when the last of them began. A table of entries has values, each with
-//! the version under which it was asked for and the time at which it ends.
+//! **The protocol.** A table of *leases* has a place for each of many groups of keys. It has a
+//! version, the writes under way, and when the last of them began. A table of entries has values,
+//! each with the version under which it was asked for and the time at which it ends.
 //!
 //! | step | |
 //! |---|---|
@@ -16,7 +16,7 @@
 //! | write begins | the version counts up, a write more is under way, the entry goes |
 //! | write ends | the version counts up, a write less is under way |
 //!
-//! An entry is never older than its lease, whatever happens between two of these steps: a hit looks
+//! An entry is never older than its lease, whatever happens between two of these steps. A hit looks
 //! at the version after it has read the entry. Leases are never evicted. A write that ends without
 //! its answer (a fault, a client that leaves) stays under way for `write_timeout`.
 //! `tests/tests/cache_model.rs` checks the protocol in all its interleavings, and these statements

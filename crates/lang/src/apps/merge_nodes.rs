@@ -1,5 +1,5 @@
 //! Checks the nodes before and behind merges. They run in the tasks of their merge, beside the
-//! cores: what each core has for itself is not theirs, and no connection waits for them.
+//! cores. What each core has for itself is not theirs, and no connection waits for them.
 
 use super::handlers::at;
 use crate::compiler::Compiler;

@@ -1,8 +1,8 @@
 //! Caches of packets: a request is one packet, its answer another one.
 //!
 //! In: `cache c: K -> V by X { … }`, whose blocks name the exchange that a packet belongs to. Out:
-//! the tables and steps of `caches.rs`, and a table of the requests under way, by exchange: what
-//! they are about, and the lease that they have taken.
+//! the tables and steps of `caches.rs`, and a table of the requests under way, by exchange. It has
+//! what they are about, and the lease that they have taken.
 //!
 //! | step | |
 //! |---|---|

@@ -465,7 +465,7 @@ impl Lower<'_, '_> {
                 Vk::Pure(e),
                 Ty::Int { .. },
             ) => Ok(Val::pure(ty.clone(), self.recast(t, e))),
-            // Numbers as addresses, low bits first kept; an address of either family as one of
+            // Numbers as addresses, low bits first kept. An address of either family as one of
             // IPv4, if it is one, or as the IPv6 address that stands for it.
             (Ty::Ip | Ty::Ip4, Vk::Pure(e), Ty::Ip6) => {
                 let ip = if v.ty == Ty::Ip { e } else { self.address_as(e, &v.ty, &Ty::Ip, span)? };

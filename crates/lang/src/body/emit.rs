@@ -29,7 +29,7 @@ impl Lower<'_, '_> {
         self.emit_from(span, e, &first);
     }
 
-    /// Writes something that begins with a byte of a set; two runs that would flow together are
+    /// Writes something that begins with a byte of a set. Two runs that would flow together are
     /// kept apart by the blank between them, and refused if there is none.
     fn emit_from(&mut self, span: Span, e: Emit, first: &ir::ByteSet) {
         match self.run.take().filter(|(class, _)| class.intersects(first)) {

@@ -605,8 +605,8 @@ impl Lower<'_, '_> {
         Ok(())
     }
 
-    /// Headers that may lie right behind one, outer ones first: those that name it, and behind such
-    /// as may have been taken out, those that name these.
+    /// Headers that may lie right behind one, outer ones first. They are those that name it, and
+    /// behind such as may have been taken out, those that name these.
     fn followers(&self, frame: LocalId, unit: ir::UnitId, layer: u32) -> Vec<u32> {
         let (mut all, mut open) = (std::collections::BTreeSet::new(), vec![layer]);
         while let Some(from) = open.pop() {

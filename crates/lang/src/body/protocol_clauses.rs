@@ -389,7 +389,7 @@ impl Lower<'_, '_> {
         Ok(())
     }
 
-    /// The parameters that the parser of the answer to this request needs; behind them whether the
+    /// The parameters that the parser of the answer to this request needs. Behind them whether the
     /// request may share a connection (`pipeline when`), and the values of `matches`.
     #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     pub fn response_args(&mut self, proto: ir::ProtocolId, request: &Val, span: Span) -> R<Vec<ir::Expr>> {

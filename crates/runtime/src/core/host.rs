@@ -42,7 +42,7 @@ pub(super) fn table() -> wl_host {
 /// # Safety
 /// `task` is the argument of `run`, and the call happens inside that `run`.
 unsafe fn of<'a>(task: *mut wl_task) -> (&'a mut Core, Id) {
-    // SAFETY: `c` is the first field of `Task` (repr C); `rt` was set by `enter` just before `run`,
+    // SAFETY: `c` is the first field of `Task` (repr C). `rt` was set by `enter` just before `run`,
     // which uses no other reference to the core until it returns.
     unsafe {
         let id = (*task.cast::<Task>()).me;

@@ -19,7 +19,7 @@
 //! - an answer without a request, or whose client does not take it;
 //! - an answer that is not complete some time after its turn has come ([`PATIENCE_NS`],
 //!   [`super::pipelining_policy::PipeliningPolicy::patience`]). If no byte of it has arrived, and
-//!   its request lay behind another, that request is sent again as well: the backend may have
+//!   its request lay behind another, that request is sent again as well. The backend may have
 //!   dropped it. If it is the only one left, it goes on alone, and its client gets the part that
 //!   has arrived. So rare events are not kept back.
 //!

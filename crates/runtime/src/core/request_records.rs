@@ -96,7 +96,7 @@ impl Core {
         self.my_stats().apps[at.a].ports[at.p].backends[at.i].classes[class].add(1);
     }
 
-    /// How long a request took that ends now. The time of a batch is that of its poll; a request
+    /// How long a request took that ends now. The time of a batch is that of its poll. A request
     /// that is answered in the batch that brought it needs a clock of its own.
     #[inline]
     pub(super) fn took(&self, since: u64) -> u64 {

@@ -7,7 +7,7 @@
 //! none, and the process keeps no passwords.
 //!
 //! A session goes back behind a message that its protocol calls idle (`idle when`). Then it belongs
-//! to nobody. The message of `on reset` is sent, and the answer is awaited: first one for which
+//! to nobody. The message of `on reset` is sent, and the answer is awaited. The first one for which
 //! `reset when` holds, then an idle one, and no byte behind it. Any other course closes the
 //! session. So does a byte that comes while nobody has it.
 //!

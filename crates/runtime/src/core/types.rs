@@ -237,7 +237,7 @@ pub struct Conn {
     pub waited: bool,
     /// Of a conversation: no message of it is read at present.
     pub on_hold: bool,
-    /// Of a conversation: the protocol of messages to it, and the alternative in which it is read
+    /// Of a conversation: the protocol of messages to it. Also the alternative in which it is read
     /// behind the message at hand, `NO_PROTO` if that stays.
     pub speaks: u16,
     pub becomes: u16,

@@ -152,7 +152,7 @@ pub trait Engine {
     /// accepts have what it has.
     fn keep_alive(&mut self, _conn: Token, _how: Keepalive) {}
     /// Opens a socket for datagrams. Each that comes is `Accepted` as a connection of its own, with
-    /// its bytes as one `Data`; what is written there goes to its sender as one datagram.
+    /// its bytes as one `Data`. What is written there goes to its sender as one datagram.
     fn listen_datagrams(&mut self, _addr: SocketAddr) -> std::io::Result<Token> {
         Err(std::io::ErrorKind::Unsupported.into())
     }

@@ -267,7 +267,7 @@ impl Node {
     }
 
     /// Of those on which something has happened: the first byte makes a mapper. One that is reset
-    /// before the merge has begun leaves its place to another; one that has sent bytes and then its
+    /// before the merge has begun leaves its place to another. One that has sent bytes and then its
     /// end stays: reading it tells. The end alone is a mapper without messages only where no end
     /// mark says so.
     fn look_at(&mut self, mappers: &mut Vec<Mapper>) {

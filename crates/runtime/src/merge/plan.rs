@@ -10,7 +10,7 @@ pub struct MergePlan {
 }
 
 /// The plan in which the busiest task has the fewest streams. A task reads each of its streams
-/// once, so that is the load to balance. On one core it is one task: a tree there would parse most
+/// once, so that is the load to balance. On one core it is one task. A tree there would parse most
 /// messages twice and gain nothing, as the program's merge is a tournament by itself.
 pub fn plan(inputs: usize, cores: usize) -> MergePlan {
     let mut best = (inputs, MergePlan { children: Vec::new(), own: inputs });

@@ -233,7 +233,7 @@ impl<'a> Worker<'a> {
 
     fn step(&mut self, at: &mut wl_merge_at) -> i32 {
         let out = &mut self.out[self.have..];
-        // SAFETY: the state has the size asked for and is aligned to 8; every window names its
+        // SAFETY: the state has the size asked for and is aligned to 8. Every window names its
         // buffer's first n bytes; `out` has the room given.
         unsafe { self.merge.run(self.state.as_mut_ptr().cast(), &mut self.windows, out, at) }
     }

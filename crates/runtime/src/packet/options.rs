@@ -30,8 +30,8 @@ pub struct Options {
     pub hooked: Vec<super::hooked::Hooked>,
     /// All such interfaces, by name.
     pub hook_interfaces: Vec<String>,
-    /// Of an app with segments `on nic`: the part of this process, what it shares with the other
-    /// one, the modelled link, and the CPUs of the NIC's cores.
+    /// Of an app with segments `on nic`. It has the part of this process, what it shares with the
+    /// other one, the modelled link, and the CPUs of the NIC's cores.
     pub nic: Role,
     pub joint: Option<Arc<Joint>>,
     pub link: Link,

@@ -164,7 +164,7 @@ pub enum Extent {
     /// `stream Chunk until .size == 0`: repeated; the item for which the condition holds is the
     /// last
     When(Expr),
-    /// none written: for `stream Unit` the unit says when it ends; for `bytes<N> of set` and
+    /// none written: for `stream Unit` the unit says when it ends. For `bytes<N> of set` and
     /// `token<N>` the longest run of bytes in the set (a token's run has at least one byte)
     None,
 }

@@ -640,7 +640,7 @@ pub static CODES: &[Code] = &[
          function or variable, unless it is `static`.",
         ""),
     code("E0690", "a function in C with other types",
-        "The types in the C file are those of the program: `uint32_t` for `u32`, `bool` for `bool`, \
+        "The types in the C file are those of the program. They are `uint32_t` for `u32`, `bool` for `bool`, \
          `wl_bytes` of `wireloom.h` for bytes, `void` for no result. With others, the function \
          would read its arguments wrongly. Records, tuples, lists and optional values are not \
          compared.",
@@ -754,7 +754,7 @@ pub static CODES: &[Code] = &[
     code("E0700", "a session that cannot go to a pool",
         "A pool keeps sessions with servers for clients of the same key. A session goes back to it \
          behind a message of its server, so `pool` stands in the handler of these messages. The \
-         protocol says how a session is reset: `on reset { reply … }`, `reset when …` for the \
+         protocol says how a session is reset. It has `on reset { reply … }`, `reset when …` for the \
          message that confirms it, and `idle when …` for the messages behind which a session can \
          go to another client. It also says which messages of a client owe such an answer: `owes \
          when …`. So a session stays with its client until its answers have come.",

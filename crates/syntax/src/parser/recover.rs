@@ -130,8 +130,8 @@ impl Parser<'_> {
             && !self.token(1).newline
     }
 
-    /// Skips the rest of a broken entry: to the end of its line (or of the braces that run past
-    /// it), a separator, or the `}` that closes the list. `from` is the start of the entry.
+    /// Skips the rest of a broken entry. It goes to the end of its line (or of the braces that run
+    /// past it), a separator, or the `}` that closes the list. `from` is the start of the entry.
     pub(super) fn skip_entry(&mut self, from: usize) {
         let mut open = self.open_since(from);
         while !self.at_end() && !self.at_new_item() {

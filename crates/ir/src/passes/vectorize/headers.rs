@@ -60,8 +60,8 @@ impl<'a> Vectorizer<'a> {
         Some((self.layers()[layer as usize].unit, s.at))
     }
 
-    /// The frames that have a header, where `end` is the end of the payload of the header before
-    /// it; and the end of its own payload.
+    /// The frames that have a header, and the end of its payload. `end` is the end of the payload
+    /// of the header before it.
     fn header(&mut self, s: &Stage, end: &VectorForm) -> Option<(MaskRef, VectorForm)> {
         let m = self.m;
         let unit = self.layers()[s.layer as usize].unit;

@@ -98,8 +98,8 @@ impl Server {
 }
 
 /// Seeds alternate between the engine's two ways to write, and batches in one part and in several.
-/// They also alternate between four ways to use backend connections: shared; exclusive; shared by
-/// requests that allow it, as they come; and shared by requests of one batch.
+/// They also alternate between four ways to use backend connections. These are shared, exclusive,
+/// shared by requests that allow it as they come, and shared by requests of one batch.
 fn torture(seed: u64, rounds: u32) -> (u64, u64) {
     let mut rng = fastrand::Rng::with_seed(seed);
     let (exclusive, pipeline, most, crowd) =

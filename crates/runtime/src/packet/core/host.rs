@@ -33,7 +33,7 @@ pub unsafe extern "C" fn queue(core: *mut wl_core, port: u32, instance: u32, act
 /// Called by the program inside `batch`, between two frames.
 pub unsafe extern "C" fn serve(core: *mut wl_core) {
     // SAFETY: by contract. The program is entered again from within its call, with a batch of its
-    // own; the core that runs it is reached through `rt` alone until this returns.
+    // own. The core that runs it is reached through `rt` alone until this returns.
     unsafe { of(core) }.serve_popped();
 }
 

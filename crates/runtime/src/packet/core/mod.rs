@@ -502,7 +502,7 @@ impl PacketCore {
         let (run, this, wl) = (self.packets.batch, self.packets.this, self.enter());
         let (frames, n) = (batch.frames.as_mut_ptr(), batch.len() as u32);
         self.show_entries(frames);
-        // SAFETY: the frames are this core's own; host functions reach the core through `rt`, set
+        // SAFETY: the frames are this core's own. Host functions reach the core through `rt`, set
         // by `enter`, and `self` is not used until the program returns.
         unsafe { run(this, wl, handler, frames, n) };
         self.current = std::ptr::null_mut();

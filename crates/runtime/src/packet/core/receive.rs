@@ -143,7 +143,7 @@ impl PacketCore {
     }
 
     /// Frames of a port that has them ready. Where nobody waits for what a batch leads to, several
-    /// batches are handled in a row: a round of the loop costs as much as some tens of frames.
+    /// batches are handled in a row. A round of the loop costs as much as some tens of frames.
     fn receive_ready(&mut self, batch: &mut Batch, i: usize, until: u64) -> bool {
         if self.capture.is_none() {
             self.read_clock();
@@ -198,7 +198,7 @@ impl PacketCore {
         self.frame_stats(port.into()).came(batch.len(), bytes);
     }
 
-    /// Frames that the hook's program has sent on its way: each goes where it was sent, as if a
+    /// Frames that the hook's program has sent on its way. Each goes where it was sent, as if a
     /// handler of this core had sent it. Those for the port's own handler are handled.
     fn send_on(&mut self, batch: &mut Batch, i: usize) {
         if self.capture.is_none() {

@@ -1,8 +1,8 @@
 //! The ends of a queue that leads over the link. In: frames. Out: entries of a ring, and frames
 //! again in buffers of the other process.
 //!
-//! As much crosses as the queue carries: the entry that belongs to the frame's buffer, then the
-//! frame, or the part of it that its receiver reads.
+//! As much crosses as the queue carries. That is the entry that belongs to the frame's buffer, then
+//! the frame, or the part of it that its receiver reads.
 
 use super::layout::ProcessSide;
 use super::meter::DmaEngine;

@@ -17,12 +17,12 @@
 //! of one batch overlap with the bytes of others. A transaction then costs the time `op` of the
 //! engine, and the time of its bytes.
 //!
-//! Sizes and speeds are those of a PCIe 3.0 link of 8 lanes: 8 GT/s with 128b/130b, payloads of 256
-//! bytes, read requests of 512 bytes. 24 bytes lie before the payload of a write or a read request,
-//! and 20 before that of a completion. (They are framing, number, header and LCRC.) These, and the
-//! latency of a read, follow R. Neugebauer and others, "Understanding PCIe performance for end host
-//! networking" (SIGCOMM 2018). `write`, `op` and `wait` are assumptions. Packets of the data link
-//! layer (acknowledgements, credits) are not counted.
+//! Sizes and speeds are those of a PCIe 3.0 link of 8 lanes. It has 8 GT/s with 128b/130b, payloads
+//! of 256 bytes, read requests of 512 bytes. 24 bytes lie before the payload of a write or a read
+//! request, and 20 before that of a completion. (They are framing, number, header and LCRC.) These,
+//! and the latency of a read, follow R. Neugebauer and others, "Understanding PCIe performance for
+//! end host networking" (SIGCOMM 2018). `write`, `op` and `wait` are assumptions. Packets of the
+//! data link layer (acknowledgements, credits) are not counted.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 pub use wireloom_ir::link::{Link, PARAMETERS};
@@ -203,8 +203,8 @@ mod tests {
         assert_eq!(run(link, true, 5, 64, 0)[1..4], [2, 2, 2]);
     }
 
-    /// Floem's microbenchmark of queue synchronisation, in this model: 7 to 15 times fewer
-    /// transactions, and the engine has more time left the smaller the entries are.
+    /// Floem's microbenchmark of queue synchronisation, in this model. There are 7 to 15 times
+    /// fewer transactions, and the engine has more time left the smaller the entries are.
     #[test]
     fn batches_save_transactions() {
         let alone = Link { batch: 1, blocking: 1, ..Link::default() };

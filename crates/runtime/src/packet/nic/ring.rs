@@ -111,8 +111,8 @@ pub struct RingMemory {
     _keep: Arc<dyn Send + Sync>,
 }
 
-// SAFETY: shared words are atomic. The content of a slot is used by the side that its status names;
-// a process that breaks this spoils content only, which is checked or taken as it is.
+// SAFETY: shared words are atomic. The content of a slot is used by the side that its status names.
+// A process that breaks this spoils content only, which is checked or taken as it is.
 unsafe impl Send for RingMemory {}
 
 impl RingMemory {
