@@ -228,13 +228,11 @@ impl Wireloom {
 
     /// A command of it. Modules are verified behind all passes, not behind each: that is done by
     /// [`Wireloom::command`] and by tests that compile in their own process. Code is optimised as
-    /// `WIRELOOM_TESTS_OPT` says, but for the binary `timing`: its tests measure it.
+    /// `WIRELOOM_TESTS_OPT` says; tests that measure it use [`fully_compiled`].
     pub fn program() -> Command {
         let mut command = Command::new(Self::binary());
         command.env("WIRELOOM_VERIFY", "end");
-        let test = std::env::current_exe().expect("a test has a file");
-        let measures = test.file_name().is_some_and(|n| n.to_string_lossy().starts_with("timing-"));
-        if let (false, Ok(opt)) = (measures, std::env::var("WIRELOOM_TESTS_OPT")) {
+        if let Ok(opt) = std::env::var("WIRELOOM_TESTS_OPT") {
             command.env("WIRELOOM_OPT", opt);
         }
         command

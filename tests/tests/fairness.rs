@@ -2,10 +2,15 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use wireloom_tests::admin::{eventually, metrics, sample, status};
-use wireloom_tests::{alone, free_port, plain, root, thrice, Process, Wireloom, PATIENCE};
+use wireloom_tests::{alone, free_port, fully_compiled, plain, root, thrice, Process, Wireloom, PATIENCE};
+
+fn measured(c: &mut Command) {
+    fully_compiled(c);
+}
 
 fn program(app: &str) -> String {
     format!("{}:{app}", root().join("tests/programs/pauses.loom").display())
@@ -40,7 +45,7 @@ fn several() -> Vec<Vec<u8>> {
 
 /// The answers of the interpreter, which never pauses.
 fn right(app: &str, more: &[&str]) -> Vec<(u64, Vec<u8>)> {
-    let service = Wireloom::run_file(&program(app), &[&["--interpret"], more].concat(), |_| {});
+    let service = Wireloom::run_file(&program(app), &[&["--interpret"], more].concat(), measured);
     let mut s = connect(service.port);
     several()
         .iter()
@@ -88,7 +93,7 @@ fn as_interpreted(app: &str, args: &[&str], more: &[&str], clients: usize) {
     let right = right(app, more);
     let admin = format!("127.0.0.1:{page}");
     let all = [&["--cores", "0", "--set", "client.slice=1us", "--admin", &admin], args, more].concat();
-    let service = Wireloom::run_file(&program(app), &all, |_| {});
+    let service = Wireloom::run_file(&program(app), &all, measured);
     crowd(service.port, &right, clients, 2);
     assert!(pauses(page) > 100, "{app}: {} pauses", pauses(page));
     eventually("nothing is left", || status(page)["memory"]["tasks"] == 0);
@@ -122,12 +127,12 @@ fn pauses_hide_a_session() {
             (0..18).map(|_| answer(&mut s)).collect()
         })
     };
-    let right = talk(Wireloom::run_file(&program("own"), &["--interpret"], |_| {}).port);
+    let right = talk(Wireloom::run_file(&program("own"), &["--interpret"], measured).port);
     for engine in ["epoll", "uring"] {
         let page = free_port();
         let (admin, slice) = (format!("127.0.0.1:{page}"), "client.slice=1us");
         let args = ["--cores", "0", "--set", slice, "--engine", engine, "--admin", &admin];
-        let service = Wireloom::run_file(&program("own"), &args, |_| {});
+        let service = Wireloom::run_file(&program("own"), &args, measured);
         std::thread::scope(|scope| {
             (0..6).for_each(|_| drop(scope.spawn(|| assert_eq!(talk(service.port), right, "{engine}"))));
         });
@@ -146,7 +151,7 @@ fn pauses_around_a_call_change_no_answer() {
     let busy = Wireloom::run_file(
         &program("busy"),
         &["--cores", "1", "--set", "client.slice=1us", "--admin", &format!("127.0.0.1:{page}")],
-        |_| {},
+        measured,
     );
     let servers = format!("servers=127.0.0.1:{}", busy.port);
     as_interpreted("front", &[], &["--set", &servers], 8);
@@ -160,7 +165,7 @@ fn pauses_sanitized() {
         return;
     }
     as_interpreted("busy", &["--sanitize"], &[], 6);
-    let busy = Wireloom::run_file(&program("busy"), &["--cores", "1", "--set", "client.slice=1us"], |_| {});
+    let busy = Wireloom::run_file(&program("busy"), &["--cores", "1", "--set", "client.slice=1us"], measured);
     as_interpreted("front", &["--sanitize"], &["--set", &format!("servers=127.0.0.1:{}", busy.port)], 4);
 }
 
@@ -203,6 +208,7 @@ fn a_long_handler_does_not_stop_its_core() {
     let (page, beside) = (free_port(), free_port());
     let busy = free_port();
     let mut command = Wireloom::program();
+    measured(&mut command);
     command.args(["run", &program("busy"), &program("light"), "--cores", "0", "--admin", &format!("127.0.0.1:{page}")]);
     command.args(["--set", &format!("busy.port={busy}"), "--set", &format!("light.port={beside}")]);
     let _app = Process::start_ours("two", &mut command, busy);
@@ -235,7 +241,7 @@ fn clients_leave_while_their_handlers_are_paused() {
         let service = Wireloom::run_file(
             &program("busy"),
             &["--cores", "0", "--engine", engine, "--admin", &format!("127.0.0.1:{page}")],
-            |_| {},
+            measured,
         );
         for round in 0..4u32 {
             let all: Vec<TcpStream> = (0..40)
@@ -283,7 +289,7 @@ fn a_drain_waits_for_a_paused_handler() {
     if plain() {
         return;
     }
-    let mut service = Wireloom::run_file(&program("busy"), &["--cores", "0"], |_| {});
+    let mut service = Wireloom::run_file(&program("busy"), &["--cores", "0"], measured);
     let mut s = connect(service.port);
     s.write_all(&request(20_000, 8192, 1)).expect("it is sent");
     std::thread::sleep(Duration::from_millis(30));

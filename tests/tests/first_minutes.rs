@@ -8,7 +8,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 use wireloom_tests::admin::eventually;
 use wireloom_tests::folder::{gone, left_behind, Folder};
-use wireloom_tests::{finish, free_port, root, thrice, Client, Output, Process, Wireloom};
+use wireloom_tests::{finish, free_port, fully_compiled, root, thrice, Client, Output, Process, Wireloom};
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
@@ -27,6 +27,7 @@ fn a_cold_start_listens_first() {
     for engine in ["epoll", "uring"] {
         let port = free_port();
         let mut command = Wireloom::program();
+        fully_compiled(&mut command);
         command.current_dir(root()).args([
             "run",
             "apps/static_web.loom",
@@ -64,7 +65,7 @@ fn a_cold_start_listens_first() {
 /// A cold start in two steps, as users have it: code that is not optimised serves until optimised
 /// code is there.
 fn in_two_steps(c: &mut Command, folder: &Folder) {
-    c.env_remove("WIRELOOM_START").env("XDG_CACHE_HOME", folder.file("cache"));
+    fully_compiled(c).env_remove("WIRELOOM_START").env("XDG_CACHE_HOME", folder.file("cache"));
 }
 
 /// Programs in the cache, by their names.
@@ -248,7 +249,12 @@ fn a_terminal_that_closes_ends_nothing() {
     let port = free_port();
     let mut built = Command::new(folder.file("web"));
     built.args(["--set", &format!("port={port}")]);
-    for mut web in [Wireloom::run("static_web", &[]), Process::start_ours("built", &mut built, port)] {
+    for mut web in [
+        Wireloom::run_with("static_web", &[], |c| {
+            fully_compiled(c);
+        }),
+        Process::start_ours("built", &mut built, port),
+    ] {
         web.signal(libc::SIGHUP);
         std::thread::sleep(Duration::from_millis(200));
         web.signal(libc::SIGHUP);

@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use wireloom_tests::admin::{eventually, metrics, sample, status};
 use wireloom_tests::redis::{bulk, request};
-use wireloom_tests::{alone, free_port, plain, require_tool, servers, thrice, Process, Wireloom, PATIENCE};
+use wireloom_tests::{
+    alone, free_port, fully_compiled, plain, require_tool, servers, thrice, Process, Wireloom, PATIENCE,
+};
 
 const KEYS: usize = 600_000;
 
@@ -71,7 +73,7 @@ fn a_command_of_very_many_keys_does_not_hold_its_core() {
     let backends: Vec<Process> = (0..2).map(|_| Process::redis()).collect();
     let list = servers(&backends.iter().map(|b| b.port).collect::<Vec<_>>());
     let proxy = Wireloom::run_with("redis_proxy", &["--set", &list, "--cores", "0"], |c| {
-        c.env("WIRELOOM_START", "optimized");
+        fully_compiled(c).env("WIRELOOM_START", "optimized");
     });
     let keys: Vec<String> = (0..KEYS).map(|n| format!("k{n:x}")).collect();
     let command = |name: &str| request(&[&[name.to_string()], &keys[..]].concat());
@@ -140,7 +142,9 @@ fn pauses_within_messages_change_no_answer() {
         let page = free_port();
         let admin = format!("127.0.0.1:{page}");
         let args = [&["--set", &list, "--set", "client.slice=1us", "--cores", "0", "--admin", &admin], more].concat();
-        let proxy = Wireloom::run("redis_proxy", &args);
+        let proxy = Wireloom::run_with("redis_proxy", &args, |c| {
+            fully_compiled(c);
+        });
         std::thread::scope(|scope| {
             for c in 0..3 {
                 let port = proxy.port;

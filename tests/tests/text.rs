@@ -187,6 +187,17 @@ fn vague(among: impl Fn(&Path) -> bool, sentences: impl Fn(&str) -> Vec<&str>) -
     found
 }
 
+/// An entry of the changelog has one line or two: each says one thing that a user sees.
+#[test]
+fn entries_of_the_changelog_are_short() {
+    let page = std::fs::read_to_string(root().join("CHANGELOG.md")).expect("the changelog");
+    let lines: Vec<&str> = page.lines().collect();
+    let more = |i: usize| lines[i + 1..].iter().take_while(|l| l.starts_with("  ")).count();
+    let long: Vec<usize> =
+        (0..lines.len()).filter(|i| lines[*i].starts_with("- ") && more(*i) > 1).map(|i| i + 1).collect();
+    assert!(long.is_empty() && lines.iter().filter(|l| l.starts_with("- ")).count() > 100, "lines {long:?}");
+}
+
 /// The words of the tree: as many as a newcomer reads, each used.
 #[test]
 fn the_glossary_is_short_and_used() {

@@ -382,10 +382,11 @@ impl<'a> Job<'a> {
 
     /// Compiles the remaining C, and makes the shared object.
     fn link(&self, files: &[String], out: &str) -> Result<(), CompileError> {
-        self.run(
-            self.command().args(&self.flags).args(["-I", &self.include, "-o", out]).args(files).args(&self.externs),
-        )
-        .map(drop)
+        // Functions in C may use the mathematics library, and name no libraries themselves.
+        let libraries = if self.externs.is_empty() { &[][..] } else { &["-lm"] };
+        let mut command = self.command();
+        command.args(&self.flags).args(["-I", &self.include, "-o", out]).args(files).args(&self.externs);
+        self.run(command.args(libraries)).map(drop)
     }
 
     pub(crate) fn write_headers(&self) -> Result<(), CompileError> {
