@@ -2,38 +2,25 @@
 //!
 //! A packet finds either the old entry or the new one: an entry is exchanged as a whole. A mask is
 //! listed before its first entry is there, and its highest priority is raised before an entry of it
-//! is added. `codegen-c/src/xdp/table_kinds.rs` has the maps.
+//! is added. `codegen-c/src/xdp/table_kinds.rs` has the maps, `wild_masks.rs` the masks.
 
 use crate::kernel::{map_delete, map_update};
 use crate::maps::map_of;
 use aya::Ebpf;
-use std::collections::{BTreeMap, HashMap};
+use crate::wild_masks::WildMasks;
+use std::collections::HashMap;
 use std::io;
-use wireloom_codegen_c::xdp::table_kinds::MASKS;
 use wireloom_codegen_c::xdp::XdpTable;
 use wireloom_interp::{Pattern, Ranked};
 use wireloom_ir::TableKind;
 
-/// A mask of a wildcard table.
+/// The entries of a table of patterns.
 #[derive(Default)]
-struct Mask {
-    bytes: Vec<u8>,
-    /// How many entries have a priority.
-    priorities: BTreeMap<u64, usize>,
-}
-
-impl Mask {
-    fn top(&self) -> u64 {
-        self.priorities.keys().next_back().copied().unwrap_or(0)
-    }
-}
-
-/// The masks of a wildcard table, by place; the first one has number 1 in the map.
-#[derive(Default)]
-pub struct Masks {
-    all: Vec<Mask>,
-    /// Priority of each entry, one above the program's.
-    entries: HashMap<(Vec<u8>, usize), u64>,
+pub struct Patterns {
+    /// Of a wildcard table.
+    pub masks: Option<WildMasks>,
+    /// Priority of each entry, one above the program's, by its key and the number of its mask.
+    entries: HashMap<(Vec<u64>, u64), u64>,
 }
 
 /// Bytes in whole words.
@@ -43,7 +30,11 @@ fn padded(bytes: &[u8], words: usize) -> Vec<u8> {
     all
 }
 
-impl Masks {
+fn words_of(bytes: &[u8], words: usize) -> Vec<u64> {
+    padded(bytes, words).chunks_exact(8).map(|w| w.try_into().map_or(0, u64::from_ne_bytes)).collect()
+}
+
+impl Patterns {
     /// Sets or removes an entry of a table in the maps of `ebpf`.
     pub fn set(&mut self, ebpf: &Ebpf, t: &XdpTable, pattern: Pattern, entry: Option<Ranked>) -> io::Result<()> {
         match t.kind {
@@ -54,81 +45,42 @@ impl Masks {
     }
 
     fn set_entry(&mut self, ebpf: &Ebpf, t: &XdpTable, pattern: Pattern, entry: Option<Ranked>) -> io::Result<()> {
-        let place = match self.place(pattern.mask) {
-            Some(place) => place,
+        let masks = self.masks.as_mut().ok_or(io::ErrorKind::NotFound)?;
+        let (words, mask) = (words_of(pattern.key, t.key_words()), words_of(pattern.mask, t.key_words()));
+        let number = match masks.number_of(&mask) {
+            Some(number) => number,
             None if entry.is_none() => return Ok(()),
-            None => self.add(ebpf, t, pattern.mask)?,
+            None => masks.add(&mask).ok_or(io::ErrorKind::StorageFull)?,
         };
-        let id = (pattern.key.to_vec(), place);
+        let id = (words, number);
         let old = self.entries.get(&id).copied();
         let mut key = padded(pattern.key, t.key_words());
-        key.extend((place as u64 + 1).to_ne_bytes());
+        key.extend(number.to_ne_bytes());
+        let map = map_of(ebpf, &t.map)?;
         match entry {
             Some(e) => {
                 let priority = e.priority as u64 + 1;
-                *self.all[place].priorities.entry(priority).or_default() += 1;
-                self.write(ebpf, t, place)?;
+                masks.raise(number, priority);
+                masks.expect(number, &id.0);
                 let mut value = priority.to_ne_bytes().to_vec();
                 value.extend(padded(e.value, t.value_words().max(1)));
-                if let Err(e) = map_update(map_of(ebpf, &t.map)?, &key, &value) {
-                    self.forget(place, priority);
-                    self.write(ebpf, t, place)?;
+                if let Err(e) = map_update(map, &key, &value) {
+                    masks.lower(number, priority);
+                    masks.forget(number, &id.0);
                     return Err(e);
                 }
-                self.entries.insert(id, priority);
+                self.entries.insert(id.clone(), priority);
             }
             None => {
-                map_delete(map_of(ebpf, &t.map)?, &key)?;
+                map_delete(map, &key)?;
                 self.entries.remove(&id);
             }
         }
         if let Some(old) = old {
-            self.forget(place, old);
-            self.write(ebpf, t, place)?;
+            masks.forget(number, &id.0);
+            masks.lower(number, old);
         }
         Ok(())
-    }
-
-    fn forget(&mut self, place: usize, priority: u64) {
-        let priorities = &mut self.all[place].priorities;
-        if let Some(n) = priorities.get_mut(&priority) {
-            *n -= 1;
-            if *n == 0 {
-                priorities.remove(&priority);
-            }
-        }
-    }
-
-    fn place(&self, mask: &[u8]) -> Option<usize> {
-        self.all.iter().position(|m| m.bytes == mask)
-    }
-
-    /// Lists a mask, in the place of one without entries, if there is such a one.
-    fn add(&mut self, ebpf: &Ebpf, t: &XdpTable, mask: &[u8]) -> io::Result<usize> {
-        let free = self.all.iter().position(|m| m.priorities.is_empty());
-        let place = free.unwrap_or(self.all.len());
-        if place >= MASKS as usize {
-            return Err(io::ErrorKind::StorageFull.into());
-        }
-        let new = Mask { bytes: mask.to_vec(), ..Mask::default() };
-        if free.is_some() {
-            self.all[place] = new;
-            return Ok(place);
-        }
-        self.all.push(new);
-        self.write(ebpf, t, place)?;
-        // Place 0 has their number.
-        let mut count = (self.all.len() as u64).to_ne_bytes().to_vec();
-        count.resize(8 * (1 + t.key_words()), 0);
-        map_update(map_of(ebpf, &t.masks())?, &0u32.to_ne_bytes(), &count)?;
-        Ok(place)
-    }
-
-    fn write(&self, ebpf: &Ebpf, t: &XdpTable, place: usize) -> io::Result<()> {
-        let mask = &self.all[place];
-        let mut value = mask.top().to_ne_bytes().to_vec();
-        value.extend(padded(&mask.bytes, t.key_words()));
-        map_update(map_of(ebpf, &t.masks())?, &(place as u32 + 1).to_ne_bytes(), &value)
     }
 }
 

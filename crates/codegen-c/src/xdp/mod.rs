@@ -35,6 +35,7 @@ use crate::gen::{self, Gen};
 use crate::names;
 use crate::parser::line;
 use body_state::Ways;
+use serde::{Deserialize, Serialize};
 use wireloom_ir::*;
 
 /// The headers that generated programs include: name and text.
@@ -45,10 +46,12 @@ pub const HEADERS: [(&str, &str); 3] = [
 ];
 
 /// Generated programs for the XDP hook.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct XdpSource {
     /// One for each handler.
     pub programs: Vec<XdpProgram>,
+    /// Compiled programs go without it.
+    #[serde(skip)]
     pub text: String,
     /// Counters of the app, and kinds of faults, in the state of each processor.
     pub counters: usize,
@@ -73,6 +76,8 @@ pub struct XdpSource {
     pub ports: Vec<(PortId, u32)>,
     /// Ports to all of whose interfaces frames are sent, each with a map of its own.
     pub broadcasts: Vec<PortId>,
+    /// Parameters that the loader sets, those whose values are not in the text, and their words.
+    pub params: Vec<(ParamId, usize)>,
     /// Where the process sends the frames that it gets. `None`: a note in front of each frame says
     /// it. Without programs that give it frames it means nothing.
     pub target: Option<Target>,
@@ -91,7 +96,7 @@ const ROOM: usize = 32768;
 pub const LONG: u32 = 256;
 
 /// A handler's program.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct XdpProgram {
     pub handler: HandlerId,
     pub port: PortId,
@@ -133,10 +138,15 @@ impl XdpSource {
     pub fn broadcast_map(port: PortId) -> String {
         format!("wl_all_{}", port.0)
     }
+
+    /// The constant with the value of a parameter.
+    pub fn param(p: ParamId) -> String {
+        format!("wl_param_{}", p.0)
+    }
 }
 
 /// A table whose entries lie in maps of the kernel.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct XdpTable {
     pub table: TableId,
     pub kind: TableKind,
@@ -151,6 +161,8 @@ pub struct XdpTable {
     pub idle: u64,
     /// The time of its last use is kept with each entry.
     pub stamped: bool,
+    /// Entries at most.
+    pub capacity: u64,
     /// Of an exact table: lines of the map, bytes and slots of each.
     pub lines: u32,
     pub line: usize,
@@ -193,9 +205,16 @@ impl XdpTable {
         self.value.div_ceil(8)
     }
 
-    /// The map of a wildcard table's masks.
-    pub fn masks(&self) -> String {
-        format!("m{}", &self.map[1..])
+    /// Of a wildcard table: the numbers in the places of the addresses of its list of masks, and of
+    /// the filter in front of its entries.
+    pub fn wild_numbers(&self) -> (u64, u64) {
+        let first = tables::DIRECT_LIST + 2 * u64::from(self.table.0);
+        (first, first + 1)
+    }
+
+    /// Words of that filter, a power of two: sixteen bits for an entry.
+    pub fn filter_words(&self) -> u64 {
+        (self.capacity / 4).next_power_of_two().clamp(16, 1 << 20)
     }
 
     /// Where a slot of a line begins, in bytes from the map's begin: the time of the last use, key
@@ -279,9 +298,25 @@ pub fn emit(m: &Module, handlers: &[HandlerId], instances: &dyn Fn(PortId) -> u3
         scratch_bytes: scratch.map_or(0, |(_, wide)| 4 * ROOM + 8 * wide),
         ports: ways.ports,
         broadcasts: ways.broadcasts,
+        params: g.xdp_params.iter().map(|p| (*p, param_words(m.params[p.index()].ty))).collect(),
         target,
         entry: ways.entry,
     })
+}
+
+/// Words of a parameter that the loader sets: so many at most.
+pub const PARAM_WORDS: usize = 3;
+
+fn param_words(ty: desc::ParamType) -> usize {
+    match ty {
+        desc::ParamType::Endpoint => PARAM_WORDS,
+        desc::ParamType::Bool
+        | desc::ParamType::UInt(_)
+        | desc::ParamType::Duration
+        | desc::ParamType::Bytes(_)
+        | desc::ParamType::Endpoints(_)
+        | desc::ParamType::Texts(..) => 1,
+    }
 }
 
 /// Which frames have notes: `WL_NOTED` of `support/bpf.h`.
@@ -530,6 +565,28 @@ impl<'m> Gen<'m> {
         self.m.states.iter().filter(|s| placement::is_value(self.m, s.ty)).map(of).sum::<usize>().max(8)
     }
 
+    /// The value of a parameter, which the loader sets.
+    pub(crate) fn xdp_param(&mut self, p: ParamId, ty: TyId) -> String {
+        self.xdp_params.insert(p);
+        let at = XdpSource::param(p);
+        match self.m.ty(ty) {
+            Ty::Bool => format!("({at}[0] != 0)"),
+            Ty::UInt(_) | Ty::Int(_) => self.fit(format!("{at}[0]"), ty),
+            Ty::Endpoint => format!(
+                "((wl_endpoint){{.w = {{{at}[0], {at}[1]}}, .port = (uint16_t){at}[2], .v4 = (uint16_t)({at}[2] >> 16)}})"
+            ),
+            // Placement gives the hook no parameters of other types.
+            Ty::Unit
+            | Ty::Ip
+            | Ty::Bytes(_)
+            | Ty::List(..)
+            | Ty::Option(_)
+            | Ty::Record(_)
+            | Ty::Tuple(_)
+            | Ty::Msg(_) => self.zero(ty),
+        }
+    }
+
     /// The maps of interfaces, and the constants that the loader sets.
     fn xdp_maps(&self, programs: &[XdpProgram], ways: &Ways) -> String {
         let mut text = String::from(
@@ -561,6 +618,10 @@ impl<'m> Gen<'m> {
                 "struct {{ WL_MAP_NUMBER(type, BPF_MAP_TYPE_RINGBUF); WL_MAP_NUMBER(max_entries, {RING}); }} {} SEC(\".maps\");\n",
                 p.ring()
             ));
+        }
+        for p in &self.xdp_params {
+            let (name, words) = (XdpSource::param(*p), param_words(self.m.params[p.index()].ty));
+            text.push_str(&format!("volatile const uint64_t {name}[{words}] SEC(\".rodata\") = {{0}};\n"));
         }
         let mut told = Vec::new();
         for p in programs {
