@@ -714,31 +714,32 @@ WL_INLINE bool wl_ring_push(void *ring, const void *record, const uint64_t n, co
 
 /* The best entry that a key fits: 1 if there is one. `priority` and `top` are one above the number
    that the program has. The list of masks has a head, and room for two lists, of which the head
-   names one: how many masks it has, and where it begins. Masks whose entries have the highest
-   priorities stand first. `filter` has a bit for each hash of an entry, and most keys that fit no
+   names one: how many masks it has, where it begins, and whether masks whose entries have the
+   highest priorities stand first. `filter` has a bit for each hash of an entry, and most keys that fit no
    entry of a mask end there. No part of its callers for the verifier. */
+#define WL_SORTED (UINT64_C(1) << 63)
 #define WL_WILDCARD(map, list, filter, keys, values, most, words) \
-WL_INLINE uint64_t map##_hash(const uint64_t *w, uint64_t number) { \
-    uint64_t h = WL_SEED ^ number; \
-    _Pragma("unroll") for (unsigned i = 0; i < (keys); i++) { h = (h ^ w[i]) * 0x9e3779b97f4a7c15ull; h ^= h >> 29; } \
-    return h * 0xbf58476d1ce4e5b9ull; \
+/* Weak and quick: it only tells which keys need not be looked up. */ \
+WL_INLINE uint64_t map##_hash(const uint64_t *w, uint64_t h) { \
+    _Pragma("unroll") for (unsigned i = 0; i < (keys); i++) h += w[i] * (0x9e3779b97f4a7c15ull + 2 * i); \
+    return h; \
 } \
 __attribute__((noinline)) int map##_find(const struct map##_key *k, struct map##_found *found) { \
     if (!k || !found) return 0; \
     const struct map##_mask *m = WL_VALUE_OF(list, 0, 1, struct map##_mask); \
     if (!m) return 0; \
-    const uint64_t head = *(const volatile uint64_t *)&m->top, count = (uint32_t)head, first = 1 + (head >> 32); \
+    const uint64_t head = *(const volatile uint64_t *)&m->top, count = (uint32_t)head, first = 1 + (head >> 32 & 0xffff); \
     uint64_t best = wl_unknown; \
-    for (uint64_t i = wl_unknown; i < count; i++) { \
+    for (uint64_t i = wl_unknown; i < count; i = (i + 1) ^ wl_unknown) { \
         WL_ROUND({ return best != 0; }); \
         m = WL_VALUE_OF(list, first + i, 1 + 2 * (most), struct map##_mask); \
         if (!m) break; \
-        if (m->top <= best) continue; \
+        if (m->top <= best) { if (head & WL_SORTED) break; continue; } \
         struct map##_key at; \
         _Pragma("unroll") for (unsigned j = 0; j < (keys); j++) at.w[j] = k->w[j] & m->w[j]; \
-        at.mask = m->number; \
+        at.mask = m->id; \
         const uint64_t h = map##_hash(at.w, at.mask); \
-        const uint64_t *bits = WL_VALUE_OF(filter, h >> 32 & ((words) - 1), words, uint64_t); \
+        const uint64_t *bits = WL_VALUE_OF(filter, (h >> 32 ^ h) & ((words) - 1), words, uint64_t); \
         if (!bits || !(*bits >> (h >> 58) & 1)) continue; \
         const struct map##_value *s = bpf_map_lookup_elem(&map, &at); \
         if (s && s->priority > best) { \

@@ -29,10 +29,6 @@ impl Machine {
         Ok(Machine { tick, first_tick, seed: kernel::random()?, processors: kernel::processors().into() })
     }
 
-    pub fn seed(&self) -> u64 {
-        self.seed
-    }
-
     /// As macros, for programs that are compiled here.
     pub fn constants(&self) -> [(&'static str, u64); 4] {
         [

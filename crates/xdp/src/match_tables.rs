@@ -7,7 +7,7 @@
 use crate::kernel::{map_delete, map_update};
 use crate::maps::map_of;
 use aya::Ebpf;
-use crate::wild_masks::WildMasks;
+use crate::wild_masks::{id_of, WildMasks};
 use std::collections::HashMap;
 use std::io;
 use wireloom_codegen_c::xdp::XdpTable;
@@ -55,7 +55,7 @@ impl Patterns {
         let id = (words, number);
         let old = self.entries.get(&id).copied();
         let mut key = padded(pattern.key, t.key_words());
-        key.extend(number.to_ne_bytes());
+        key.extend(id_of(number).to_ne_bytes());
         let map = map_of(ebpf, &t.map)?;
         match entry {
             Some(e) => {

@@ -144,17 +144,16 @@ impl Object {
         let constants = [&sizes(source)[..], &here.constants(), &[manual]].concat();
         let compiled = compile(source, false, &constants)?;
         let spare = || compile(source, true, &constants).map(|c| c.bytes);
-        Object::load_either(source, compiled, spare, &|bytes| Object::load_compiled(source, settings, bytes, (&here, &[])))
+        Object::load_either(source, compiled, spare, &|bytes| Object::load_compiled(source, settings, bytes, &[]))
     }
 
     /// Loads programs that [`Portable::of`] has compiled, maybe on another machine.
     pub fn load_portable(source: &XdpSource, settings: &Settings, programs: Portable) -> Result<Object, Error> {
         check(source)?;
-        let here = Machine::of(source)?;
-        let globals = here.globals();
+        let globals = Machine::of(source)?.globals();
         let Portable { first, spare, once } = programs;
         let spare = || Ok(spare);
-        let load = |bytes| Object::load_compiled(source, settings, bytes, (&here, &globals));
+        let load = |bytes| Object::load_compiled(source, settings, bytes, &globals);
         Object::load_either(source, Compiled { bytes: first, once }, spare, &load)
     }
 
@@ -182,7 +181,7 @@ impl Object {
         source: &XdpSource,
         settings: &Settings,
         mut bytes: Vec<u8>,
-        (here, globals): (&Machine, &[(&str, u64)]),
+        globals: &[(&str, u64)],
     ) -> Result<Object, Error> {
         let (processors, core_size) = (kernel::processors(), core_size(source));
         let states = Direct::new("wl_cores", DIRECT_CORES, core_size * processors as usize)?;
@@ -259,7 +258,7 @@ impl Object {
         let tables = source.tables.iter().map(lines).collect::<Result<_, _>>()?;
         let mut patterns: Vec<Patterns> = source.tables.iter().map(|_| Patterns::default()).collect();
         for (n, memory) in &wild {
-            patterns[*n].masks = Some(WildMasks::new(&source.tables[*n], memory, here.seed())?);
+            patterns[*n].masks = Some(WildMasks::new(&source.tables[*n], memory)?);
         }
         let ring = |t: &XdpTable| {
             if t.kind != TableKind::Ring {

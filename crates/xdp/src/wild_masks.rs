@@ -1,9 +1,9 @@
 //! The masks of a wildcard table in the hook, and the filter in front of its entries.
 //!
-//! In memory that programs read: a head, and two lists of masks. The head names one of them, and how
-//! many masks it has. Masks whose entries have the highest priorities stand first: a packet that has
-//! found an entry passes over all masks that have no better one. While entries change, masks keep
-//! their places; [`WildMasks::sort`] writes them anew into the other list.
+//! In memory that programs read: a head, and two lists of masks. The head names one of them, how many
+//! masks it has, and whether those with the highest priorities stand first: then a packet that has
+//! found an entry looks at no mask that has no better one. While entries change, masks keep their
+//! places; [`WildMasks::sort`] writes them anew into the other list.
 //!
 //! The filter has a bit for each hash of a masked key. It is set before the entry is there, and
 //! cleared behind the last entry that has it.
@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, HashMap};
 use wireloom_codegen_c::xdp::table_kinds::MASKS;
 use wireloom_codegen_c::xdp::XdpTable;
 
-/// A mask; the first one has number 1 in keys.
+/// A mask.
 struct Mask {
     words: Vec<u64>,
     /// How many entries have a priority.
@@ -36,12 +36,13 @@ pub struct WildMasks {
     order: Vec<usize>,
     /// The first place of the list at hand: 0 or [`MASKS`].
     first: usize,
+    /// No mask stands in front of one with a higher priority.
+    sorted: bool,
     list: Shared,
     filter: Shared,
     filter_words: u64,
     /// Entries that have a bit, by its number.
     counts: HashMap<u64, u32>,
-    seed: u64,
 }
 
 /// The memory of a wildcard table, for programs that are to be loaded.
@@ -74,17 +75,16 @@ impl WildMemory {
 }
 
 impl WildMasks {
-    /// `seed`: that of the programs' hashes.
-    pub fn new(t: &XdpTable, memory: &WildMemory, seed: u64) -> Result<WildMasks, Error> {
+    pub fn new(t: &XdpTable, memory: &WildMemory) -> Result<WildMasks, Error> {
         Ok(WildMasks {
             masks: Vec::new(),
             order: Vec::new(),
             first: 0,
+            sorted: true,
             list: Shared::writable(memory.list.map(), bytes_of_list(t))?,
             filter: Shared::writable(memory.filter.map(), 8 * t.filter_words() as usize)?,
             filter_words: t.filter_words(),
             counts: HashMap::new(),
-            seed,
         })
     }
 
@@ -152,25 +152,40 @@ impl WildMasks {
 
     /// Puts masks with the highest priorities first, if they do not stand so.
     pub fn sort(&mut self) {
-        let mut order = self.order.clone();
-        order.sort_by_key(|n| Reverse(self.masks[*n].top()));
-        // Nobody reads the other list any more, whenever it was left.
-        if order == self.order || !kernel::await_programs() {
+        if self.sorted {
             return;
         }
-        (self.order, self.first) = (order, MASKS as usize - self.first);
-        (0..self.masks.len()).for_each(|n| self.write(n));
+        let mut order = self.order.clone();
+        order.sort_by_key(|n| Reverse(self.masks[*n].top()));
+        if order != self.order {
+            // Nobody reads the other list any more, whenever it was left.
+            if !kernel::await_programs() {
+                return;
+            }
+            (self.order, self.first) = (order, MASKS as usize - self.first);
+            (0..self.masks.len()).for_each(|n| self.write(n));
+        }
+        self.sorted = true;
         self.write_head()
     }
 
-    fn write(&self, mask: usize) {
+    /// Writes a mask in its place. Before one with a lower priority stands in front of one with a
+    /// higher one, the head says so.
+    fn write(&mut self, mask: usize) {
         let Some(place) = self.order.iter().position(|n| *n == mask) else { return };
+        let top = |place: usize| self.order.get(place).map(|n| self.masks[*n].top());
+        let before = place.checked_sub(1).and_then(top);
+        let falls = before.is_some_and(|t| Some(t) < top(place)) || top(place + 1) > top(place);
+        if self.sorted && falls {
+            self.sorted = false;
+            self.write_head()
+        }
         let (m, words) = (&self.masks[mask], HEAD + self.masks[mask].words.len());
         let at = 8 * words * (1 + self.first + place);
         if m.priorities.is_empty() {
             self.list.set(at, 0)
         }
-        self.list.set(at + 8, mask as u64 + 1);
+        self.list.set(at + 8, id_of(mask as u64 + 1));
         for (n, w) in m.words.iter().enumerate() {
             self.list.set(at + 8 * (HEAD + n), *w)
         }
@@ -178,16 +193,22 @@ impl WildMasks {
     }
 
     fn write_head(&self) {
-        self.list.set(0, self.order.len() as u64 | (self.first as u64) << 32)
+        let sorted = u64::from(self.sorted) << 63;
+        self.list.set(0, sorted | self.order.len() as u64 | (self.first as u64) << 32)
     }
 
     /// The word and the bit of the filter: as `map_hash` of `WL_WILDCARD` in `support/bpf.h`.
     fn bit_of(&self, number: u64, key: &[u64]) -> (usize, u64) {
-        let step = |h: u64, w: &u64| {
-            let h = (h ^ w).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            h ^ h >> 29
-        };
-        let hash = key.iter().fold(self.seed ^ number, step).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        (8 * (hash >> 32 & (self.filter_words - 1)) as usize, hash >> 58)
+        let part = |(n, w): (u64, &u64)| w.wrapping_mul(FACTOR + 2 * n);
+        let hash = (0..).zip(key).map(part).fold(id_of(number), u64::wrapping_add);
+        (8 * ((hash >> 32 ^ hash) & (self.filter_words - 1)) as usize, hash >> 58)
     }
+}
+
+/// Of hashes.
+const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// A mask in keys, by its number.
+pub fn id_of(number: u64) -> u64 {
+    number.wrapping_mul(0xbf58_476d_1ce4_e5b9)
 }

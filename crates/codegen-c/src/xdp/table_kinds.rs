@@ -94,7 +94,7 @@ impl Gen<'_> {
                 self.types.push_str(&format!(
                     "/* Wildcard table {title}: a masked key with its mask's number; what it stands for; a mask. */\n\
                      struct {n}_key {{ uint64_t w[{0}], mask; }};\nstruct {n}_value {{ uint64_t priority, v[{values}]; }};\n\
-                     struct {n}_mask {{ uint64_t top, number, w[{0}]; }};\nstruct {n}_found {{ uint64_t v[{values}]; }};\n",
+                     struct {n}_mask {{ uint64_t top, id, w[{0}]; }};\nstruct {n}_found {{ uint64_t v[{values}]; }};\n",
                     x.key_words()
                 ));
                 let (key, value) = (format!("struct {n}_key"), format!("struct {n}_value"));
