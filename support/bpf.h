@@ -715,14 +715,33 @@ WL_INLINE bool wl_ring_push(void *ring, const void *record, const uint64_t n, co
 /* The best entry that a key fits: 1 if there is one. `priority` and `top` are one above the number
    that the program has. The list of masks has a head, and room for two lists, of which the head
    names one: how many masks it has, where it begins, and whether masks whose entries have the
-   highest priorities stand first. `filter` has a bit for each hash of an entry, and most keys that fit no
-   entry of a mask end there. No part of its callers for the verifier. */
+   highest priorities stand first. `filter` has a bit for each hash of an entry, and most keys that
+   fit no entry of a mask end there. Entries of one bucket are a list. The process alone changes
+   them: a linked entry does not change, and is not used again while a program may be at it. No part of its callers for the verifier. */
 #define WL_SORTED (UINT64_C(1) << 63)
-#define WL_WILDCARD(map, list, filter, keys, values, most, words) \
+#define WL_WILDCARD(map, heads, list, filter, keys, values, most, words, buckets) \
 /* Weak and quick: it only tells which keys need not be looked up. */ \
 WL_INLINE uint64_t map##_hash(const uint64_t *w, uint64_t h) { \
     _Pragma("unroll") for (unsigned i = 0; i < (keys); i++) h += w[i] * (0x9e3779b97f4a7c15ull + 2 * i); \
     return h; \
+} \
+/* The number of a masked key's entry; 0: there is none. */ \
+__attribute__((noinline)) uint64_t map##_place(const struct map##_key *k, uint64_t h) { \
+    if (!k) return 0; \
+    const uint32_t bucket = (uint32_t)((h ^ h >> 32) * 0xbf58476d1ce4e5b9ull >> 32) & ((buckets) - 1); \
+    const uint64_t *head = bpf_map_lookup_elem(&heads, &bucket); \
+    uint64_t n = head ? *head : 0; \
+    while (n) { \
+        WL_ROUND({ return 0; }); \
+        const uint32_t at = (uint32_t)n; \
+        const struct map##_entry *e = bpf_map_lookup_elem(&map, &at); \
+        if (!e) return 0; \
+        uint64_t other = e->id ^ k->mask; \
+        _Pragma("unroll") for (unsigned j = 0; j < (keys); j++) other |= e->w[j] ^ k->w[j]; \
+        if (!other) return n; \
+        n = e->next; \
+    } \
+    return 0; \
 } \
 __attribute__((noinline)) int map##_find(const struct map##_key *k, struct map##_found *found) { \
     if (!k || !found) return 0; \
@@ -741,7 +760,9 @@ __attribute__((noinline)) int map##_find(const struct map##_key *k, struct map##
         const uint64_t h = map##_hash(at.w, at.mask); \
         const uint64_t *bits = WL_VALUE_OF(filter, (h >> 32 ^ h) & ((words) - 1), words, uint64_t); \
         if (!bits || !(*bits >> (h >> 58) & 1)) continue; \
-        const struct map##_value *s = bpf_map_lookup_elem(&map, &at); \
+        const uint32_t n = (uint32_t)map##_place(&at, h); \
+        if (!n) continue; \
+        const struct map##_entry *s = bpf_map_lookup_elem(&map, &n); \
         if (s && s->priority > best) { \
             best = s->priority; \
             _Pragma("unroll") for (unsigned j = 0; j < (values); j++) found->v[j] = s->v[j]; \

@@ -21,6 +21,7 @@ mod ring;
 mod shape;
 mod shared;
 mod sums;
+mod wild_entries;
 mod wild_masks;
 
 pub use compile::{clang, compile};

@@ -2,12 +2,14 @@
 //!
 //! A packet finds either the old entry or the new one: an entry is exchanged as a whole. A mask is
 //! listed before its first entry is there, and its highest priority is raised before an entry of it
-//! is added. `codegen-c/src/xdp/table_kinds.rs` has the maps, `wild_masks.rs` the masks.
+//! is added. `codegen-c/src/xdp/table_kinds.rs` has the maps, `wild_masks.rs` the masks,
+//! `wild_entries.rs` the entries.
 
 use crate::kernel::{map_delete, map_update};
 use crate::maps::map_of;
 use aya::Ebpf;
-use crate::wild_masks::{id_of, WildMasks};
+use crate::wild_entries::WildEntries;
+use crate::wild_masks::WildMasks;
 use std::collections::HashMap;
 use std::io;
 use wireloom_codegen_c::xdp::XdpTable;
@@ -18,9 +20,22 @@ use wireloom_ir::TableKind;
 #[derive(Default)]
 pub struct Patterns {
     /// Of a wildcard table.
-    pub masks: Option<WildMasks>,
-    /// Priority of each entry, one above the program's, by its key and the number of its mask.
-    entries: HashMap<(Vec<u64>, u64), u64>,
+    pub wild: Option<Wild>,
+}
+
+/// A wildcard table.
+pub struct Wild {
+    pub masks: WildMasks,
+    pub entries: WildEntries,
+    capacity: usize,
+    /// By key and number of the mask: the entry's priority, one above the program's, and its place.
+    known: HashMap<(Vec<u64>, u64), (u64, u64)>,
+}
+
+impl Wild {
+    pub fn new(masks: WildMasks, entries: WildEntries, t: &XdpTable) -> Wild {
+        Wild { masks, entries, capacity: t.capacity as usize, known: HashMap::new() }
+    }
 }
 
 /// Bytes in whole words.
@@ -37,48 +52,46 @@ fn words_of(bytes: &[u8], words: usize) -> Vec<u64> {
 impl Patterns {
     /// Sets or removes an entry of a table in the maps of `ebpf`.
     pub fn set(&mut self, ebpf: &Ebpf, t: &XdpTable, pattern: Pattern, entry: Option<Ranked>) -> io::Result<()> {
-        match t.kind {
-            TableKind::Lpm => set_prefix(ebpf, t, pattern, entry),
-            TableKind::Wildcard => self.set_entry(ebpf, t, pattern, entry),
-            _ => Err(io::ErrorKind::InvalidInput.into()),
+        match (&mut self.wild, t.kind) {
+            (None, TableKind::Lpm) => set_prefix(ebpf, t, pattern, entry),
+            (Some(wild), _) => wild.set(t, pattern, entry),
+            (None, _) => Err(io::ErrorKind::InvalidInput.into()),
         }
     }
+}
 
-    fn set_entry(&mut self, ebpf: &Ebpf, t: &XdpTable, pattern: Pattern, entry: Option<Ranked>) -> io::Result<()> {
-        let masks = self.masks.as_mut().ok_or(io::ErrorKind::NotFound)?;
-        let (words, mask) = (words_of(pattern.key, t.key_words()), words_of(pattern.mask, t.key_words()));
-        let number = match masks.number_of(&mask) {
+impl Wild {
+    fn set(&mut self, t: &XdpTable, pattern: Pattern, entry: Option<Ranked>) -> io::Result<()> {
+        let (key, mask) = (words_of(pattern.key, t.key_words()), words_of(pattern.mask, t.key_words()));
+        let number = match self.masks.number_of(&mask) {
             Some(number) => number,
             None if entry.is_none() => return Ok(()),
-            None => masks.add(&mask).ok_or(io::ErrorKind::StorageFull)?,
+            None => self.masks.add(&mask).ok_or(io::ErrorKind::StorageFull)?,
         };
-        let id = (words, number);
-        let old = self.entries.get(&id).copied();
-        let mut key = padded(pattern.key, t.key_words());
-        key.extend(id_of(number).to_ne_bytes());
-        let map = map_of(ebpf, &t.map)?;
+        let id = (key, number);
+        let old = self.known.get(&id).copied();
         match entry {
+            Some(_) if old.is_none() && self.known.len() >= self.capacity => {
+                return Err(io::ErrorKind::StorageFull.into())
+            }
             Some(e) => {
                 let priority = e.priority as u64 + 1;
-                masks.raise(number, priority);
-                masks.expect(number, &id.0);
-                let mut value = priority.to_ne_bytes().to_vec();
-                value.extend(padded(e.value, t.value_words().max(1)));
-                if let Err(e) = map_update(map, &key, &value) {
-                    masks.lower(number, priority);
-                    masks.forget(number, &id.0);
-                    return Err(e);
-                }
-                self.entries.insert(id.clone(), priority);
+                self.masks.raise(number, priority);
+                self.masks.expect(number, &id.0);
+                let value = words_of(e.value, t.value_words().max(1));
+                let Some(place) = self.entries.link(number, &id.0, priority, &value) else {
+                    self.masks.forget(number, &id.0);
+                    self.masks.lower(number, priority);
+                    return Err(io::ErrorKind::StorageFull.into());
+                };
+                self.known.insert(id.clone(), (priority, place));
             }
-            None => {
-                map_delete(map, &key)?;
-                self.entries.remove(&id);
-            }
+            None => drop(self.known.remove(&id)),
         }
-        if let Some(old) = old {
-            masks.forget(number, &id.0);
-            masks.lower(number, old);
+        if let Some((priority, place)) = old {
+            self.entries.unlink(number, &id.0, place);
+            self.masks.forget(number, &id.0);
+            self.masks.lower(number, priority);
         }
         Ok(())
     }

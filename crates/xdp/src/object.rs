@@ -4,10 +4,11 @@ use crate::direct::Direct;
 use crate::error::refusal;
 use crate::lines::text_of;
 use crate::maps::map_of;
-use crate::match_tables::Patterns;
+use crate::match_tables::{Patterns, Wild};
 use crate::ring::Ring;
 use crate::shared::Shared;
 use crate::sums;
+use crate::wild_entries::WildEntries;
 use crate::wild_masks::{WildMasks, WildMemory};
 use crate::compile::Compiled;
 use crate::machine::{check, Machine};
@@ -258,7 +259,8 @@ impl Object {
         let tables = source.tables.iter().map(lines).collect::<Result<_, _>>()?;
         let mut patterns: Vec<Patterns> = source.tables.iter().map(|_| Patterns::default()).collect();
         for (n, memory) in &wild {
-            patterns[*n].masks = Some(WildMasks::new(&source.tables[*n], memory)?);
+            let t = &source.tables[*n];
+            patterns[*n].wild = Some(Wild::new(WildMasks::new(t, memory)?, WildEntries::new(&ebpf, t)?, t));
         }
         let ring = |t: &XdpTable| {
             if t.kind != TableKind::Ring {
@@ -594,7 +596,7 @@ impl Object {
 
     /// Masks of wildcard tables come into an order in which packets look at few of them.
     pub fn sort(&mut self) {
-        self.patterns.iter_mut().filter_map(|p| p.masks.as_mut()).for_each(WildMasks::sort)
+        self.patterns.iter_mut().filter_map(|p| p.wild.as_mut()).for_each(|w| w.masks.sort())
     }
 
     /// The value of a key and a mask of prefixes or of a wildcard table from now on. False: there

@@ -197,16 +197,21 @@ impl WildMasks {
         self.list.set(0, sorted | self.order.len() as u64 | (self.first as u64) << 32)
     }
 
-    /// The word and the bit of the filter: as `map_hash` of `WL_WILDCARD` in `support/bpf.h`.
+    /// The word and the bit of the filter: as `map_find` of `WL_WILDCARD` in `support/bpf.h`.
     fn bit_of(&self, number: u64, key: &[u64]) -> (usize, u64) {
-        let part = |(n, w): (u64, &u64)| w.wrapping_mul(FACTOR + 2 * n);
-        let hash = (0..).zip(key).map(part).fold(id_of(number), u64::wrapping_add);
+        let hash = hash_of(number, key);
         (8 * ((hash >> 32 ^ hash) & (self.filter_words - 1)) as usize, hash >> 58)
     }
 }
 
 /// Of hashes.
 const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// The hash of a masked key: as `map_hash` there.
+pub fn hash_of(number: u64, key: &[u64]) -> u64 {
+    let part = |(n, w): (u64, &u64)| w.wrapping_mul(FACTOR + 2 * n);
+    (0..).zip(key).map(part).fold(id_of(number), u64::wrapping_add)
+}
 
 /// A mask in keys, by its number.
 pub fn id_of(number: u64) -> u64 {

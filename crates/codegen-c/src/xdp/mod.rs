@@ -212,6 +212,21 @@ impl XdpTable {
         (first, first + 1)
     }
 
+    /// The map of the first entries of its buckets, and how many these are: a power of two.
+    pub fn heads(&self) -> String {
+        format!("h{}", &self.map[1..])
+    }
+
+    pub fn buckets(&self) -> u64 {
+        (2 * self.capacity).next_power_of_two().max(64)
+    }
+
+    /// Places of the map of its entries. Number 0 is none. More than there are entries: one that is
+    /// replaced stays for a while.
+    pub fn places(&self) -> u64 {
+        1 + self.capacity + (self.capacity / 16).max(64)
+    }
+
     /// Words of that filter, a power of two: sixteen bits for an entry.
     pub fn filter_words(&self) -> u64 {
         (self.capacity / 4).next_power_of_two().clamp(16, 1 << 20)
