@@ -3,17 +3,23 @@
 //! Each round runs all programs, one after the other, so that what the machine does besides meets
 //! all of them. A figure is the median of the rounds, in nanoseconds above an empty program.
 //!
-//!     xdp_bench [ROUNDS]
+//! Then programs that are made at random are loaded, and the times that the kernel takes are told.
+//!
+//!     xdp_bench [ROUNDS [PROGRAMS]]
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use wireloom_codegen_c::xdp::emit;
 use wireloom_interp::Pattern;
 use wireloom_interp::Ranked;
 use wireloom_ir::placement::{candidates, specialise};
+use wireloom_ir::{HandlerId, On};
 use wireloom_runtime::params;
+use wireloom_tests::folder::Folder;
 use wireloom_tests::programs::{bare_module, module};
 use wireloom_tests::root;
+use wireloom_tests::whole::{accepted, placed_app, Kind};
 use wireloom_xdp::{Hand, Object, Settings, Verdict};
 
 /// A row of the table: ours, what it is measured beside, and what is to be reached.
@@ -283,8 +289,37 @@ fn median(all: &mut [f64]) -> f64 {
     all[all.len() / 2]
 }
 
+/// The times that the kernel takes to load random programs, in order: each an app of two segments.
+fn loads(programs: usize) -> Vec<Duration> {
+    let folder = Folder::new("xdp-bench");
+    let mut all = Vec::new();
+    for seed in 0.. {
+        if all.len() == programs {
+            break;
+        }
+        let (made, _) = accepted(Kind::Hook, seed, 1, &folder.file("one.loom"));
+        let path = folder.file("app.loom");
+        std::fs::write(&path, placed_app(&made, "xdp", "cpu(0)")).expect("the folder is writable");
+        let m = module(&path);
+        let values = params::resolve(&m.desc(), &[]).expect("parameters have values").values.clone();
+        let queue = |h: &HandlerId| match m.handlers[h.index()].on {
+            On::Frame { port, .. } => m.ports[port.index()].kind.is_queue(),
+            _ => true,
+        };
+        let handlers: Vec<HandlerId> = candidates(&m).into_iter().filter(|h| !queue(h)).collect();
+        let mut special = m.clone();
+        handlers.iter().for_each(|h| specialise(&mut special, *h, &values));
+        let source = emit(&special, &handlers, &|_| 1).expect("handlers of frames");
+        let object = Object::load(&source, &Settings::default()).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+        all.push(object.took());
+    }
+    all.sort();
+    all
+}
+
 fn main() {
-    let rounds: usize = std::env::args().nth(1).and_then(|n| n.parse().ok()).unwrap_or(7);
+    let argument = |n: usize| std::env::args().nth(n).and_then(|n| n.parse::<usize>().ok());
+    let (rounds, programs) = (argument(1).unwrap_or(7), argument(2).unwrap_or(30));
     let text = std::fs::read_to_string(root().join("bench/xdp/hand.bpf.c")).expect("the programs by hand");
     let (get, answer) = exchange();
     let bytes: Vec<String> = get.iter().map(u8::to_string).collect();
@@ -361,5 +396,13 @@ fn main() {
     }
     for name in HAND {
         println!("| {name}, by hand | {:.2} | |", by_hand(name));
+    }
+    let times = loads(programs);
+    if let (Some(half), Some(most)) = (times.get(times.len() / 2), times.get(times.len() * 99 / 100)) {
+        println!(
+            "\n{programs} random programs loaded: half of them in {:.1} ms, 99 of 100 in {:.1} ms (must 100)",
+            half.as_secs_f64() * 1e3,
+            most.as_secs_f64() * 1e3
+        );
     }
 }

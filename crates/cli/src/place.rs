@@ -274,9 +274,7 @@ pub fn build(m: &Module, desc: &Desc, args: &Build) -> Result<Option<(BuiltHook,
         )));
     }
     let programs = Portable::of(&mut source)?;
-    let nic = |p: &PortId| {
-        matches!(m.ports[p.index()].kind, PortKind::Frames { engine: FrameEngine::Nic, .. })
-    };
+    let nic = |p: &PortId| matches!(m.ports[p.index()].kind, PortKind::Frames { engine: FrameEngine::Nic, .. });
     let interfaces = (0..m.ports.len() as u32).map(PortId).filter(nic).map(|p| (p, run.instances(p))).collect();
     let parts = parts.iter().map(|p| (p.handler, p.port, p.filter)).collect();
     let hook = BuiltHook { source, parts, fixed, interfaces, once: programs.once.clone(), module: text::print(m) };

@@ -364,7 +364,8 @@ pub fn refused(m: &Module) -> Vec<Obstacle> {
     }
     let mut special = m.clone();
     passes::run_all(&mut special);
-    let values: Vec<desc::ParamValue> = m.params.iter().map(|p| p.default.clone().unwrap_or_else(|| p.ty.empty())).collect();
+    let values: Vec<desc::ParamValue> =
+        m.params.iter().map(|p| p.default.clone().unwrap_or_else(|| p.ty.empty())).collect();
     all.iter().for_each(|h| specialise(&mut special, *h, &values));
     all.iter().flat_map(|h| obstacles_among(&special, *h, &all)).collect()
 }

@@ -1,5 +1,6 @@
 //! The errors on the way to the hook, one sentence each.
 
+use crate::needs::Feature;
 use std::fmt;
 use std::io;
 
@@ -14,6 +15,11 @@ pub enum Error {
     /// The oldest kernel that will do, and this one's release.
     Old {
         oldest: (u32, u32),
+        release: String,
+    },
+    /// The kernel was built without a part that programs need.
+    Lacks {
+        feature: Feature,
         release: String,
     },
     /// The verifier refuses the program: the generator's fault. The place in the source, and the
@@ -61,6 +67,10 @@ impl fmt::Display for Error {
             ),
             Error::Old { oldest: (major, minor), release } => {
                 write!(f, "XDP needs Linux {major}.{minor} or newer for this app; this is {release}")
+            }
+            Error::Lacks { feature, release } => {
+                let (what, option) = feature.names();
+                write!(f, "XDP needs {what}, which this kernel ({release}) was built without ({option})")
             }
             Error::Refused { place, why } => {
                 let place = place.as_ref().map_or(String::new(), |p| format!(" at {p}"));

@@ -2,6 +2,7 @@
 
 use crate::compile::compile_text;
 use crate::kernel;
+use crate::needs::{Found, Needs};
 use crate::object::of_loading;
 use crate::Error;
 use crate::Object;
@@ -19,14 +20,14 @@ pub struct Hand {
 impl Hand {
     /// Compiles and loads the programs of a C file, which may include `bpf.h`.
     pub fn load(text: &str) -> Result<Hand, Error> {
-        kernel::check(true)?;
+        Found::here().check(Needs { looped: true, ..Needs::default() })?;
         Hand::of(aya::EbpfLoader::new().load(&compile_text(text, false, &[])?.bytes).map_err(of_loading)?)
     }
 
     /// Loads a compiled object. Maps that it wants pinned are pinned in a folder of a BPF file
     /// system.
     pub fn load_object(object: &Path, pins: &Path) -> Result<Hand, Error> {
-        kernel::check(true)?;
+        Found::here().check(Needs { looped: true, ..Needs::default() })?;
         Hand::of(aya::EbpfLoader::new().default_map_pin_directory(pins).load_file(object).map_err(of_loading)?)
     }
 

@@ -15,6 +15,7 @@ mod lines;
 mod machine;
 mod maps;
 mod match_tables;
+mod needs;
 mod object;
 mod portable;
 mod ring;

@@ -1,17 +1,7 @@
 //! The machine that programs are loaded on.
 
-use crate::error::OLDEST_RINGED;
 use crate::{kernel, Error};
 use wireloom_codegen_c::xdp::XdpSource;
-
-/// Fails if the kernel is too old for programs, or the process lacks rights.
-pub fn check(source: &XdpSource) -> Result<(), Error> {
-    kernel::check(source.looped)?;
-    match source.programs.iter().any(|p| p.ringed) {
-        true => kernel::at_least(OLDEST_RINGED),
-        false => Ok(()),
-    }
-}
 
 /// Numbers that programs need.
 pub struct Machine {

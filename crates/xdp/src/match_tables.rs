@@ -7,9 +7,9 @@
 
 use crate::kernel::{map_delete, map_update};
 use crate::maps::map_of;
-use aya::Ebpf;
 use crate::wild_entries::WildEntries;
 use crate::wild_masks::WildMasks;
+use aya::Ebpf;
 use std::collections::HashMap;
 use std::io;
 use wireloom_codegen_c::xdp::XdpTable;

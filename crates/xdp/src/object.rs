@@ -1,18 +1,19 @@
 //! A loaded program, with its maps.
 
+use crate::compile::Compiled;
 use crate::direct::Direct;
 use crate::error::refusal;
 use crate::lines::text_of;
+use crate::machine::Machine;
 use crate::maps::map_of;
 use crate::match_tables::{Patterns, Wild};
+use crate::needs::{Found, Needs};
+use crate::portable::{sizes, Portable};
 use crate::ring::Ring;
 use crate::shared::Shared;
 use crate::sums;
 use crate::wild_entries::WildEntries;
 use crate::wild_masks::{WildMasks, WildMemory};
-use crate::compile::Compiled;
-use crate::machine::{check, Machine};
-use crate::portable::{sizes, Portable};
 use crate::{compile, kernel, Error, Verdict};
 use aya::maps::{DevMap, Map};
 use aya::programs::{ProgramError, ProgramFd, Xdp, XdpMode};
@@ -24,7 +25,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wireloom_codegen_c::xdp::{
-    tables, XdpSource, XdpTable, PARAM_WORDS, ALONE, COUNTERS, FATES, LINES_BYTES, LOST, MINE, PART, RING, RINGED, STATISTICS,
+    tables, XdpSource, XdpTable, ALONE, COUNTERS, FATES, LINES_BYTES, LOST, MINE, PARAM_WORDS, PART, RING, RINGED,
+    STATISTICS,
 };
 use wireloom_interp::{Pattern, Ranked};
 use wireloom_ir::{PortId, TableId, TableKind, HLL_REGISTERS};
@@ -139,7 +141,7 @@ pub type Entry = (u64, Vec<u8>, Vec<u8>);
 impl Object {
     /// Compiles and loads programs.
     pub fn load(source: &XdpSource, settings: &Settings) -> Result<Object, Error> {
-        check(source)?;
+        Found::here().check(Needs::of(source))?;
         let here = Machine::of(source)?;
         let manual = ("WL_MANUAL", u64::from(settings.manual_time));
         let constants = [&sizes(source)[..], &here.constants(), &[manual]].concat();
@@ -150,7 +152,7 @@ impl Object {
 
     /// Loads programs that [`Portable::of`] has compiled, maybe on another machine.
     pub fn load_portable(source: &XdpSource, settings: &Settings, programs: Portable) -> Result<Object, Error> {
-        check(source)?;
+        Found::here().check(Needs::of(source))?;
         let globals = Machine::of(source)?.globals();
         let Portable { first, spare, once } = programs;
         let spare = || Ok(spare);

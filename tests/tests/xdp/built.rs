@@ -50,8 +50,7 @@ fn built_firewall_live() {
     told(&["table", "networks", "insert", "key=10.8.0.0/24", "value=true"]);
     net.until("the network is blocked", || !answers());
     assert!(told(&["table", "networks"]).contains("10.8.0.0"));
-    let counted: serde_json::Value =
-        serde_json::from_str(&told(&["counter", "by_network", "--json"])).expect("JSON");
+    let counted: serde_json::Value = serde_json::from_str(&told(&["counter", "by_network", "--json"])).expect("JSON");
     assert!(super::live::counter_of(&counted, "by_network").is_some_and(|n| n > 0), "{counted}");
     app.signal(libc::SIGTERM);
     assert_eq!(app.exit(), Some(0), "{}", app.output());
