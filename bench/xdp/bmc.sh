@@ -1,9 +1,10 @@
 #!/bin/sh
-# Compiles BMC (Orange-OpenSource/bmc-cache, LGPL-2.1) for `xdp_bench`, which runs it beside our cache.
+# Compiles BMC (Orange-OpenSource/bmc-cache, LGPL-2.1) for `xdp_bench`, which runs it beside our
+# cache.
 #     bench/xdp/bmc.sh FOLDER            # a clone of BMC, and of katran for its BPF headers
 #     sudo BMC=FOLDER/bmc.o bench/xdp/run.sh
-# FOLDER gets both clones by git, from GitHub, if they are not there; nothing of them is in this
-# repository. Changed are: the number of entries (16,384), the longest key (60 bytes: the kernel refuses
+# FOLDER gets both clones by git, from GitHub, if they are not there. This repository has nothing of
+# them. Changed are: the number of entries (16,384), the longest key (60 bytes: the kernel refuses
 # its loops over longer ones with newer clangs), and the names of sections. The program for answers
 # (tc) and that for writes are left out: the bench fills the cache.
 set -e

@@ -290,8 +290,8 @@ fn bmc(text: &str, get: &[u8], answer: &[u8]) -> Option<(Hand, Hand)> {
     let mut bmc = Hand::load_object(&object, &PathBuf::from("/sys/fs/bpf")).unwrap_or_else(told);
     let programs = ["bmc_hash_keys_main", "bmc_prepare_packet_main", "bmc_write_reply_main"];
     bmc.chain("map_progs_xdp", &programs).unwrap_or_else(|e| panic!("BMC: {e}"));
-    // `struct bmc_cache_entry`: a lock, the length, whether it counts, FNV-1a of the key, the answer
-    // without its end.
+    // `struct bmc_cache_entry`: a lock, the length, whether it counts, FNV-1a of the key, the
+    // answer without its end.
     let text_of_answer = &answer[50..answer.len() - 5];
     let key = &text_of_answer[6..22];
     let hash = key.iter().fold(0x811c_9dc5u32, |h, b| (h ^ u32::from(*b)).wrapping_mul(0x0100_0193));

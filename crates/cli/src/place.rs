@@ -1,7 +1,7 @@
 //! `--place xdp`: handlers of packets in the kernel's XDP hook, the rest on the CPU.
 //!
-//! In: the module of the app that is to run or to be built, and its settings. Out: the handlers that
-//! the hook runs, and their programs: loaded ([`Placed`]), or compiled for an executable
+//! In: the module of the app that is to run or to be built, and its settings. Out: the handlers
+//! that the hook runs, and their programs: loaded ([`Placed`]), or compiled for an executable
 //! ([`BuiltHook`]).
 
 use crate::args::{self, Build};

@@ -93,8 +93,8 @@ pub fn is_passing(m: &Module, ty: TyId) -> bool {
     }
 }
 
-/// Whether the loader of the hook's programs can set a parameter of this type: its value need not be
-/// in their code.
+/// Whether the loader of the hook's programs can set a parameter of this type: its value need not
+/// be in their code.
 pub fn is_loaded(ty: &Ty) -> bool {
     matches!(ty, Ty::Bool | Ty::UInt(..=64) | Ty::Endpoint)
 }

@@ -1,6 +1,8 @@
 //! The errors on the way to the hook, one sentence each.
 
-use crate::needs::Feature;
+use crate::feature::Feature;
+use aya::programs::ProgramError;
+use aya::EbpfError;
 use std::fmt;
 use std::io;
 
@@ -109,6 +111,31 @@ pub(crate) fn refusal(log: &str) -> (Option<String>, String) {
     let place =
         lines[..end].iter().rev().find_map(|l| l.strip_prefix(';')?.rsplit_once(" @ ").map(|p| p.1.to_string()));
     (place, why.to_string())
+}
+
+pub(crate) fn missing(name: &str) -> Error {
+    Error::Compile(format!("the object has no `{name}`"))
+}
+
+pub(crate) fn of_loading(e: EbpfError) -> Error {
+    match e {
+        EbpfError::ProgramError(e) => of_program(e),
+        e => Error::Compile(e.to_string()),
+    }
+}
+
+pub(crate) fn of_program(e: ProgramError) -> Error {
+    match e {
+        ProgramError::LoadError { verifier_log, .. } => {
+            let log = verifier_log.to_string();
+            if std::env::var_os("WIRELOOM_XDP_LOG").is_some() {
+                eprintln!("{log}");
+            }
+            let (place, why) = refusal(&log);
+            Error::Refused { place, why }
+        }
+        e => Error::Compile(e.to_string()),
+    }
 }
 
 #[cfg(test)]

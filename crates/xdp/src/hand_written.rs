@@ -1,10 +1,10 @@
 //! Programs written by hand in C, that generated ones are measured beside.
 
 use crate::compile::compile_text;
+use crate::error::of_loading;
 use crate::kernel;
 use crate::maps::map_of;
 use crate::needs::{Found, Needs};
-use crate::object::of_loading;
 use crate::Error;
 use crate::{Object, Verdict};
 use aya::maps::ProgramArray;
@@ -36,7 +36,7 @@ impl Hand {
         for (_, program) in ebpf.programs_mut() {
             let program: &mut Xdp =
                 program.try_into().map_err(|e: aya::programs::ProgramError| Error::Compile(e.to_string()))?;
-            program.load().map_err(crate::object::of_program)?;
+            program.load().map_err(crate::error::of_program)?;
         }
         Ok(Hand { ebpf })
     }

@@ -1,7 +1,7 @@
 //! Other questions to the kernel: its parts, its ticks, test runs.
 
 use crate::direct::Direct;
-use crate::needs::Feature;
+use crate::feature::Feature;
 use crate::Error;
 use std::fs;
 use std::io;

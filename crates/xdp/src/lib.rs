@@ -8,9 +8,11 @@
 mod compile;
 mod direct;
 mod error;
+mod feature;
 mod hand_written;
 mod hook_tables;
 mod kernel;
+mod layout;
 mod lines;
 mod machine;
 mod maps;

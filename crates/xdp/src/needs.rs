@@ -1,9 +1,10 @@
-//! What programs need of the kernel, and whether this one has it.
+//! The needs of programs, and whether this kernel meets them.
 //!
 //! In: [`Needs`] of programs, and what was [`Found`] out about kernel and process. Out: one error
 //! that names the first thing that is missing.
 
 use crate::error::{OLDEST, OLDEST_LOOPED, OLDEST_RINGED};
+use crate::feature::Feature;
 use crate::{kernel, Error};
 use std::fs;
 use wireloom_codegen_c::xdp::XdpSource;
@@ -39,26 +40,8 @@ pub struct Found {
     pub release: String,
     /// Effective capabilities.
     pub rights: u64,
-    /// What the kernel was built with: asked only where there are the rights.
+    /// Whether the kernel was built with it: asked only where there are the rights.
     pub has: fn(Feature) -> bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Feature {
-    Btf,
-    Links,
-    Rings,
-}
-
-impl Feature {
-    /// What it is, and the option of the kernel's configuration.
-    pub fn names(self) -> (&'static str, &'static str) {
-        match self {
-            Feature::Btf => ("type information of BPF programs (BTF)", "CONFIG_BPF_SYSCALL"),
-            Feature::Links => ("links of BPF programs to interfaces", "CONFIG_NET"),
-            Feature::Rings => ("ring buffers of BPF programs", "CONFIG_BPF_SYSCALL"),
-        }
-    }
 }
 
 impl Found {

@@ -2,13 +2,14 @@
 
 use crate::compile::Compiled;
 use crate::direct::Direct;
-use crate::error::refusal;
+use crate::error::{missing, of_loading, of_program};
+use crate::layout::{core_size, sizes, words_of_tables};
 use crate::lines::text_of;
 use crate::machine::Machine;
 use crate::maps::map_of;
 use crate::match_tables::{Patterns, Wild};
 use crate::needs::{Found, Needs};
-use crate::portable::{sizes, Portable};
+use crate::portable::Portable;
 use crate::ring::Ring;
 use crate::shared::Shared;
 use crate::sums;
@@ -17,7 +18,7 @@ use crate::wild_masks::{WildMasks, WildMemory};
 use crate::{compile, kernel, Error, Verdict};
 use aya::maps::{DevMap, Map};
 use aya::programs::{ProgramError, ProgramFd, Xdp, XdpMode};
-use aya::{Ebpf, EbpfError, EbpfLoader};
+use aya::{Ebpf, EbpfLoader};
 use std::collections::{BTreeMap, HashSet};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -219,7 +220,7 @@ impl Object {
             loader.map_max_entries(&t.map, (t.capacity as u32).saturating_mul(processors));
         }
         for (name, value) in globals {
-            loader.override_global(*name, value, true);
+            loader.override_global(name, value, true);
         }
         let params: Vec<(String, &[u64; PARAM_WORDS], usize)> = source
             .params
@@ -750,17 +751,6 @@ fn key_at(t: &XdpTable, lines: &Shared, n: u64) -> Option<Vec<u8>> {
 /// `support/bpf.h`.
 const PROCESS: usize = 5;
 
-/// The word of a processor's state at which the statistics of tables begin.
-fn words_of_tables(source: &XdpSource) -> usize {
-    COUNTERS + source.counters.max(1) + source.faults
-}
-
-/// Bytes of a processor's state up to the values of the app, rounded up: the kernel tells the rest.
-pub(crate) fn core_size(source: &XdpSource) -> usize {
-    let words = words_of_tables(source) + source.tables.len().max(1) * STATISTICS + source.places * source.faults + 1;
-    (8 * words + source.state_bytes).next_multiple_of(64)
-}
-
 fn program<'e>(ebpf: &'e mut Ebpf, name: &str) -> Result<&'e mut Xdp, Error> {
     ebpf.program_mut(name).and_then(|p| p.try_into().ok()).ok_or_else(|| missing(name))
 }
@@ -773,31 +763,6 @@ pub fn number_of(interface: &str) -> Result<u32, Error> {
     match unsafe { libc::if_nametoindex(name.as_ptr()) } {
         0 => Err(gone()),
         index => Ok(index),
-    }
-}
-
-fn missing(name: &str) -> Error {
-    Error::Compile(format!("the object has no `{name}`"))
-}
-
-pub(crate) fn of_loading(e: EbpfError) -> Error {
-    match e {
-        EbpfError::ProgramError(e) => of_program(e),
-        e => Error::Compile(e.to_string()),
-    }
-}
-
-pub(crate) fn of_program(e: ProgramError) -> Error {
-    match e {
-        ProgramError::LoadError { verifier_log, .. } => {
-            let log = verifier_log.to_string();
-            if std::env::var_os("WIRELOOM_XDP_LOG").is_some() {
-                eprintln!("{log}");
-            }
-            let (place, why) = refusal(&log);
-            Error::Refused { place, why }
-        }
-        e => Error::Compile(e.to_string()),
     }
 }
 

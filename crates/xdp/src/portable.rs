@@ -1,6 +1,6 @@
 //! Programs that are compiled for any machine with this kind of processor, and loaded later.
 
-use crate::object::core_size;
+use crate::layout::sizes;
 use crate::{compile, Error};
 use wireloom_codegen_c::xdp::XdpSource;
 
@@ -13,14 +13,9 @@ pub struct Portable {
     pub once: Option<String>,
 }
 
-/// Macros that follow from the source alone.
-pub fn sizes(source: &XdpSource) -> [(&'static str, u64); 2] {
-    [("WL_STATE", core_size(source) as u64), ("WL_SCRATCH", source.scratch_bytes as u64)]
-}
-
 impl Portable {
-    /// Compiles programs whose loader knows the machine: [`crate::Object::load_portable`]. A table in
-    /// parts has no address of its own: the number of parts is not known.
+    /// Compiles programs whose loader knows the machine: [`crate::Object::load_portable`]. A table
+    /// in parts has no address of its own: the number of parts is not known.
     pub fn of(source: &mut XdpSource) -> Result<Portable, Error> {
         source.tables.iter_mut().filter(|t| t.sums.is_some()).for_each(|t| t.direct = None);
         let constants = [&sizes(source)[..], &[("WL_MANUAL", 0), ("WL_ANY_MACHINE", 1)]].concat();

@@ -5,6 +5,7 @@
 //! change then: another value is another entry, in front of the old one. The place of an entry that
 //! was unlinked is not used again before each program that may be at it has ended.
 
+use crate::error::missing;
 use crate::kernel;
 use crate::maps::map_of;
 use crate::shared::Shared;
@@ -42,7 +43,7 @@ impl WildEntries {
         let (keys, values) = (t.key_words(), t.value_words().max(1));
         let words = KEY + keys + 1 + values;
         let shared = |name: &str, bytes: u64| {
-            let map = map_of(ebpf, name).map_err(|_| Error::Compile(format!("the object has no `{name}`")))?;
+            let map = map_of(ebpf, name).map_err(|_| missing(name))?;
             Shared::writable(map, bytes as usize)
         };
         Ok(WildEntries {

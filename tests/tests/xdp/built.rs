@@ -20,7 +20,7 @@ fn without_clang(command: &mut Command) -> &mut Command {
     command.env("PATH", "/nowhere")
 }
 
-/// What `xdp::live::firewall_live` does with `wireloom run`.
+/// The steps of `xdp::live::firewall_live`, which takes `wireloom run`.
 #[test]
 fn built_firewall_live() {
     let folder = Folder::new("xdp-built");

@@ -58,7 +58,7 @@ fn mapped(ip: u32) -> [u8; 16] {
     all
 }
 
-fn udp(src: [u8; 4], dst: [u8; 4], port: u16) -> Vec<u8> {
+pub(super) fn udp(src: [u8; 4], dst: [u8; 4], port: u16) -> Vec<u8> {
     let mut f = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0];
     f.extend([0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0]);
     f.extend(src);

@@ -1,8 +1,8 @@
 //! The part in the XDP hook of an executable made by `wireloom build`.
 //!
 //! In: the compiled programs of the hook, their description, and the app as IR. Out: the programs,
-//! loaded with the values and interfaces of this start. Numbers, addresses and switches are set then.
-//! Other parameters, and how many interfaces a port has, are parts of the programs.
+//! loaded with the values and interfaces of this start. Numbers, addresses and switches are set
+//! then. Other parameters, and how many interfaces a port has, are parts of the programs.
 
 use super::args::Built;
 use super::{frames, sets, AppPorts, Failure, Part, Placed};
@@ -50,8 +50,8 @@ impl BuiltHook {
         Ok((hook, [packed(&programs.first)?, packed(&programs.spare)?]))
     }
 
-    /// Loads the programs. Where a port of theirs is bound to something else than interfaces, the CPU
-    /// runs all handlers.
+    /// Loads the programs. Where a port of theirs is bound to something else than interfaces, the
+    /// CPU runs all handlers.
     pub fn place(
         &self,
         desc: &Desc,

@@ -2,9 +2,9 @@
 //!
 //! In: loaded programs of the app's handlers, and the interfaces in front of which they run. Out:
 //! [`Placed`]. The CPU's program keeps all of its handlers. Those that the hook runs are
-//! [`HandlerOn::Elsewhere`] for the runtime. Ports that the CPU neither reads nor sends to are bound
-//! to nothing. A handler that cannot run in the hook may have a filter there: then the CPU runs it
-//! for the frames that the filter leaves.
+//! [`HandlerOn::Elsewhere`] for the runtime. Ports that the CPU neither reads nor sends to are
+//! bound to nothing. A handler that cannot run in the hook may have a filter there: then the CPU
+//! runs it for the frames that the filter leaves.
 
 use super::args::XdpMode;
 use super::{without_signals, Failure, HookPart};
@@ -76,8 +76,9 @@ fn locked(object: &Mutex<Object>) -> MutexGuard<'_, Object> {
     object.lock().unwrap_or_else(|e| e.into_inner())
 }
 
-/// Frees expired entries, and puts masks in order, now and then, for as long as the process lives. `only`: the interface
-/// whose one receiving queue brings all frames. If it gets more of them, packets take locks.
+/// Frees expired entries, and puts masks in order, now and then, for as long as the process lives.
+/// `only`: the interface whose one receiving queue brings all frames. If it gets more of them,
+/// packets take locks.
 fn sweep(object: Arc<Mutex<Object>>, only: Option<String>) {
     let cared_for = |t: &XdpTable| t.idle > 0 || t.kind == TableKind::Wildcard;
     if only.is_none() && !locked(&object).source().tables.iter().any(cared_for) {

@@ -4,8 +4,8 @@
 //! Layout behind the executable: the parts of [`Payload`] in their order, then a trailer of 88
 //! bytes. The trailer has the lengths of the parts (u64, little endian), a SHA-256 over lengths and
 //! parts, and a magic of 16 bytes. At start the executable looks for bytes behind its own end, as
-//! the ELF header tells it. If there are some, they must be such a program: their digest is checked,
-//! and it runs.
+//! the ELF header tells it. If there are some, they must be such a program: their digest is
+//! checked, and it runs.
 
 use aws_lc_rs::digest::{Context, SHA256};
 use std::fs;

@@ -18,6 +18,7 @@ mod frames;
 mod functions;
 mod line_parts;
 mod lines;
+mod params;
 mod parts;
 mod scratch;
 mod second_copy;
@@ -28,6 +29,7 @@ mod wide;
 pub use body_state::Target;
 pub(crate) use body_state::XdpBody;
 pub use line_parts::{LinePart, LINES_BYTES};
+pub use params::PARAM_WORDS;
 pub(crate) use scratch::Scratch;
 
 use crate::body::{BodyGen, Owner};
@@ -313,25 +315,10 @@ pub fn emit(m: &Module, handlers: &[HandlerId], instances: &dyn Fn(PortId) -> u3
         scratch_bytes: scratch.map_or(0, |(_, wide)| 4 * ROOM + 8 * wide),
         ports: ways.ports,
         broadcasts: ways.broadcasts,
-        params: g.xdp_params.iter().map(|p| (*p, param_words(m.params[p.index()].ty))).collect(),
+        params: g.xdp_params_of(),
         target,
         entry: ways.entry,
     })
-}
-
-/// Words of a parameter that the loader sets: so many at most.
-pub const PARAM_WORDS: usize = 3;
-
-fn param_words(ty: desc::ParamType) -> usize {
-    match ty {
-        desc::ParamType::Endpoint => PARAM_WORDS,
-        desc::ParamType::Bool
-        | desc::ParamType::UInt(_)
-        | desc::ParamType::Duration
-        | desc::ParamType::Bytes(_)
-        | desc::ParamType::Endpoints(_)
-        | desc::ParamType::Texts(..) => 1,
-    }
 }
 
 /// Which frames have notes: `WL_NOTED` of `support/bpf.h`.
@@ -580,28 +567,6 @@ impl<'m> Gen<'m> {
         self.m.states.iter().filter(|s| placement::is_value(self.m, s.ty)).map(of).sum::<usize>().max(8)
     }
 
-    /// The value of a parameter, which the loader sets.
-    pub(crate) fn xdp_param(&mut self, p: ParamId, ty: TyId) -> String {
-        self.xdp_params.insert(p);
-        let at = XdpSource::param(p);
-        match self.m.ty(ty) {
-            Ty::Bool => format!("({at}[0] != 0)"),
-            Ty::UInt(_) | Ty::Int(_) => self.fit(format!("{at}[0]"), ty),
-            Ty::Endpoint => format!(
-                "((wl_endpoint){{.w = {{{at}[0], {at}[1]}}, .port = (uint16_t){at}[2], .v4 = (uint16_t)({at}[2] >> 16)}})"
-            ),
-            // Placement gives the hook no parameters of other types.
-            Ty::Unit
-            | Ty::Ip
-            | Ty::Bytes(_)
-            | Ty::List(..)
-            | Ty::Option(_)
-            | Ty::Record(_)
-            | Ty::Tuple(_)
-            | Ty::Msg(_) => self.zero(ty),
-        }
-    }
-
     /// The maps of interfaces, and the constants that the loader sets.
     fn xdp_maps(&self, programs: &[XdpProgram], ways: &Ways) -> String {
         let mut text = String::from(
@@ -634,10 +599,7 @@ impl<'m> Gen<'m> {
                 p.ring()
             ));
         }
-        for p in &self.xdp_params {
-            let (name, words) = (XdpSource::param(*p), param_words(self.m.params[p.index()].ty));
-            text.push_str(&format!("volatile const uint64_t {name}[{words}] SEC(\".rodata\") = {{0}};\n"));
-        }
+        text.push_str(&self.xdp_param_places());
         let mut told = Vec::new();
         for p in programs {
             let Some(name) = p.interfaces().filter(|n| !told.contains(n)) else { continue };
