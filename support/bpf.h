@@ -112,6 +112,10 @@ typedef struct wl_fx {
     WL_KEEP(at_); /* the verifier sees the test, whatever the compiler knows */ \
     if (at_ < (count)) { uint8_t *d_; WL_KEEP(at_); /* and nothing is computed before it */ __asm__("%0 = " number " ll" : "=r"(d_)); v_ = (type *)(d_ + at_ * sizeof(type)); __builtin_assume(v_ != NULL); } \
     v_; })
+#ifdef WL_ANY_MACHINE /* the loader sets the number, which the verifier knows then */
+volatile const uint64_t wl_processors SEC(".rodata") = 1;
+#define WL_PROCESSORS wl_processors
+#endif
 /* The states of processors, of which there may be WL_PROCESSORS. */
 #define wl_state_of(cpu) WL_VALUE_OF("0x5157bd31a90c66e1", cpu, WL_PROCESSORS, struct app_state)
 #define wl_state(x) ((x)->state)
@@ -709,26 +713,56 @@ WL_INLINE bool wl_ring_push(void *ring, const void *record, const uint64_t n, co
 /* ---- wildcard tables ---- */
 
 /* The best entry that a key fits: 1 if there is one. `priority` and `top` are one above the number
-   that the program has; place 0 of the masks has their number. No part of its callers for the
-   verifier. */
-#define WL_WILDCARD(map, masks, keys, values, most) \
+   that the program has. The list of masks has a head, and room for two lists, of which the head
+   names one: how many masks it has, where it begins, and whether masks whose entries have the
+   highest priorities stand first. `filter` has a bit for each hash of an entry, and most keys that
+   fit no entry of a mask end there. Entries of one bucket are a list. The process alone changes
+   them: a linked entry does not change, and is not used again while a program may be at it. No part of its callers for the verifier. */
+#define WL_SORTED (UINT64_C(1) << 63)
+#define WL_WILDCARD(map, heads, list, filter, keys, values, most, words, buckets) \
+/* Weak and quick: it only tells which keys need not be looked up. */ \
+WL_INLINE uint64_t map##_hash(const uint64_t *w, uint64_t h) { \
+    _Pragma("unroll") for (unsigned i = 0; i < (keys); i++) h += w[i] * (0x9e3779b97f4a7c15ull + 2 * i); \
+    return h; \
+} \
+/* The number of a masked key's entry; 0: there is none. */ \
+__attribute__((noinline)) uint64_t map##_place(const struct map##_key *k, uint64_t h) { \
+    if (!k) return 0; \
+    const uint32_t bucket = (uint32_t)((h ^ h >> 32) * 0xbf58476d1ce4e5b9ull >> 32) & ((buckets) - 1); \
+    const uint64_t *head = bpf_map_lookup_elem(&heads, &bucket); \
+    uint64_t n = head ? *head : 0; \
+    while (n) { \
+        WL_ROUND({ return 0; }); \
+        const uint32_t at = (uint32_t)n; \
+        const struct map##_entry *e = bpf_map_lookup_elem(&map, &at); \
+        if (!e) return 0; \
+        uint64_t other = e->id ^ k->mask; \
+        _Pragma("unroll") for (unsigned j = 0; j < (keys); j++) other |= e->w[j] ^ k->w[j]; \
+        if (!other) return n; \
+        n = e->next; \
+    } \
+    return 0; \
+} \
 __attribute__((noinline)) int map##_find(const struct map##_key *k, struct map##_found *found) { \
-    const uint32_t zero = 0; \
     if (!k || !found) return 0; \
-    const struct map##_mask *m = bpf_map_lookup_elem(&masks, &zero); \
+    const struct map##_mask *m = WL_VALUE_OF(list, 0, 1, struct map##_mask); \
     if (!m) return 0; \
-    const uint64_t count = m->top; \
+    const uint64_t head = *(const volatile uint64_t *)&m->top, count = (uint32_t)head, first = 1 + (head >> 32 & 0xffff); \
     uint64_t best = wl_unknown; \
-    for (uint64_t i = 1 + wl_unknown; i <= count; i++) { \
+    for (uint64_t i = wl_unknown; i < count; i = (i + 1) ^ wl_unknown) { \
         WL_ROUND({ return best != 0; }); \
-        const uint32_t n = (uint32_t)i; \
-        m = bpf_map_lookup_elem(&masks, &n); \
+        m = WL_VALUE_OF(list, first + i, 1 + 2 * (most), struct map##_mask); \
         if (!m) break; \
-        if (m->top <= best) continue; \
+        if (m->top <= best) { if (head & WL_SORTED) break; continue; } \
         struct map##_key at; \
         _Pragma("unroll") for (unsigned j = 0; j < (keys); j++) at.w[j] = k->w[j] & m->w[j]; \
-        at.mask = i; \
-        const struct map##_value *s = bpf_map_lookup_elem(&map, &at); \
+        at.mask = m->id; \
+        const uint64_t h = map##_hash(at.w, at.mask); \
+        const uint64_t *bits = WL_VALUE_OF(filter, (h >> 32 ^ h) & ((words) - 1), words, uint64_t); \
+        if (!bits || !(*bits >> (h >> 58) & 1)) continue; \
+        const uint32_t n = (uint32_t)map##_place(&at, h); \
+        if (!n) continue; \
+        const struct map##_entry *s = bpf_map_lookup_elem(&map, &n); \
         if (s && s->priority > best) { \
             best = s->priority; \
             _Pragma("unroll") for (unsigned j = 0; j < (values); j++) found->v[j] = s->v[j]; \

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Programs for the kernel's XDP hook beside ones by hand, in one interleaved run: needs root.
-#     bench/xdp/run.sh [ROUNDS]
+#     bench/xdp/run.sh [ROUNDS [PROGRAMS]]
 # The package xdp-tools has a peer; without it one row is missing.
 set -e
 cd "$(dirname "$0")/../.."

@@ -19,7 +19,7 @@ fn main() {
     // The runtime is deployed: it goes without names for debuggers.
     println!("cargo::rustc-link-arg-bin=wireloom-runtime=-Wl,--strip-all");
     let mut id = std::hash::DefaultHasher::new();
-    for part in ["src/serve", "../runtime/src", "../ir/src/desc.rs", "../../support"] {
+    for part in ["src/serve", "../runtime/src", "../ir/src", "../interp/src", "../xdp/src", "../../support"] {
         let path = here.join(part);
         println!("cargo::rerun-if-changed={}", path.display());
         hash(&path, &mut id);

@@ -3,6 +3,7 @@
 //! on random ones. Without root, BTF or clang the tests say so, and pass.
 
 mod apps;
+mod built;
 mod bytes;
 mod card;
 mod edits;
@@ -65,7 +66,7 @@ fn load(m: &Module, all: &[(HandlerId, PortId)], sets: &[(String, String)]) -> O
     let handlers: Vec<HandlerId> = all.iter().map(|h| h.0).collect();
     let source = emit(m, &handlers, &instances).expect("handlers of frames");
     let interfaces = all.iter().map(|(_, p)| (*p, (1..=instances(*p)).collect())).collect();
-    match Object::load(&source, &Settings { interfaces, manual_time: true }) {
+    match Object::load(&source, &Settings { interfaces, manual_time: true, ..Settings::default() }) {
         Ok(object) => Some(object),
         Err(e @ (Error::Rights(_) | Error::Old { .. } | Error::NoClang)) => {
             eprintln!("SKIPPED: no XDP here: {e}");

@@ -302,20 +302,13 @@ pub struct Run {
     pub place: Option<PlacementDevice>,
     /// Where the kernel runs programs in the hook: in the driver, or in the network stack; `auto`:
     /// in the driver if it can.
-    #[arg(long, value_enum, default_value_t = XdpMode::Auto)]
-    pub xdp_mode: XdpMode,
+    #[arg(long, value_enum, default_value_t = crate::serve::args::XdpMode::Auto)]
+    pub xdp_mode: crate::serve::args::XdpMode,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum PlacementDevice {
     Xdp,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum XdpMode {
-    Auto,
-    Native,
-    Generic,
 }
 
 #[derive(Args, Clone)]
@@ -342,6 +335,12 @@ pub struct Build {
     /// For any x86-64 machine of the last ten years rather than this one.
     #[arg(long)]
     pub portable: bool,
+    /// A parameter or an option of a port: its value where the executable is not given another one.
+    #[arg(long = "set", value_name = "NAME=VALUE", conflicts_with = "export")]
+    pub set: Vec<String>,
+    /// Give handlers of packets to a device, as `run` does.
+    #[arg(long, value_enum, value_name = "DEVICE", conflicts_with = "export")]
+    pub place: Option<PlacementDevice>,
 }
 
 #[derive(Args)]

@@ -1,7 +1,7 @@
 //! `wireloom build`: one executable file.
 
 use crate::args::Build;
-use crate::serve::payload;
+use crate::serve::payload::{self, Payload};
 use crate::{engine, load, Outcome};
 use std::fs;
 use std::io::{self, Write};
@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use wireloom_codegen_c::CompileOptions;
 use wireloom_ir::desc::Desc;
 use wireloom_ir::graph::live_svg;
+use wireloom_runtime::params;
 
 pub fn build(args: Build) -> Outcome {
     if args.export {
@@ -19,17 +20,19 @@ pub fn build(args: Build) -> Outcome {
     if module.app.is_empty() {
         return Err(crate::Failure::Said(format!("{} has no app to build", args.file.display())));
     }
-    // The executable has no compiler for the kernel's programs.
-    if let Some(h) = module.handlers.iter().find(|h| h.device == wireloom_ir::ops::Device::Xdp) {
-        let name = &h.name;
-        return Err(crate::Failure::Said(format!(
-            "handler `{name}` stands `on xdp`, which needs clang where it runs: use `wireloom run`"
-        )));
-    }
+    let desc = params::with_defaults(module.desc(), &crate::place::settings(&module, &args.set)?)?;
+    let hook = crate::place::build(&module, &desc, &args)?;
     let library = engine::library(&module, &CompileOptions { portable: args.portable, ..CompileOptions::default() })?;
-    let desc = serde_json::to_vec(&Desc { picture: live_svg(&graph), ..module.desc() })?;
+    let desc = serde_json::to_vec(&Desc { picture: live_svg(&graph), ..desc })?;
+    let mut payload = Payload { library: library.bytes, desc, ..Payload::default() };
+    if let Some((hook, programs)) = hook {
+        (payload.hook, payload.programs) = hook.pack(&programs)?;
+    }
     let target = args.output.unwrap_or_else(|| PathBuf::from(&module.app));
-    let write = || write(&target, &[&base()?, &library.bytes, &desc, &payload::trailer(&library.bytes, &desc)]);
+    let write = || {
+        let (base, trailer) = (base()?, payload::trailer(&payload));
+        write(&target, &[&[&base[..]], &payload.parts()[..], &[&trailer]].concat())
+    };
     write().map_err(|e: io::Error| format!("cannot write {}: {e}", target.display()))?;
     let size = fs::metadata(&target)?.len();
     eprintln!("wireloom: built {} ({:.1} MiB); run it with --help", target.display(), size as f64 / (1 << 20) as f64);

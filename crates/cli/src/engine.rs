@@ -2,6 +2,7 @@
 //! interpreter is used, and a message says so.
 
 use crate::args::Compile;
+use crate::serve::{self, without_signals};
 use crate::Failure;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -109,19 +110,6 @@ fn level(sanitize: bool) -> u8 {
     wanted.unwrap_or(if sanitize { 1 } else { CompileOptions::default().opt })
 }
 
-/// Starts a thread that takes no signals: those are for the service.
-pub fn without_signals<T>(start: impl FnOnce() -> T) -> T {
-    // SAFETY: two sets of signals of our own, and plain system calls on this thread's mask.
-    unsafe {
-        let (mut all, mut before) = (std::mem::zeroed::<libc::sigset_t>(), std::mem::zeroed::<libc::sigset_t>());
-        libc::sigfillset(&mut all);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
-        let started = start();
-        libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut());
-        started
-    }
-}
-
 fn make_telling(
     module: &Arc<Module>,
     compile: &Compile,
@@ -173,17 +161,7 @@ pub fn interpret_beside(
             "`{f}` is a function in C (`extern fn`): the interpreter cannot run it, only compiled code can"
         )));
     }
-    let program = Box::leak(Box::new(wireloom_interp::program_beside(module.clone(), outside)));
-    let merges = Box::leak(Box::new(wireloom_interp::InterpMerges::new(module.clone())));
-    // SAFETY: the tables and all their targets are leaked just above, so they live as long as the
-    // process.
-    let program = unsafe {
-        let packets = (program.table_self(), program.packets());
-        Program::from_table(program.table())?
-            .with_merges(merges.this(), merges.entries())
-            .with_packets(packets.0, packets.1)
-    };
-    Ok(Loaded { program, how: How::Interpreted, later: None })
+    Ok(Loaded { program: serve::interpreted(module, outside)?, how: How::Interpreted, later: None })
 }
 
 /// A module's shared object with marks where elements begin and end, and the elements' names.

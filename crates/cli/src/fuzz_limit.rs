@@ -27,7 +27,7 @@ impl Limit {
         if self.seconds > 0 {
             let (left, stop) = (Duration::from_secs(self.seconds).saturating_sub(self.start.elapsed()), stop.clone());
             // It ends with the process.
-            engine::without_signals(|| {
+            crate::serve::without_signals(|| {
                 std::thread::Builder::new().name("limit".into()).spawn(move || {
                     std::thread::sleep(left);
                     stop.stop()

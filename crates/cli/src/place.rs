@@ -1,153 +1,32 @@
 //! `--place xdp`: handlers of packets in the kernel's XDP hook, the rest on the CPU.
 //!
-//! In: the module of the app that is to run, and its settings. Out: [`Placed`], the programs that
-//! the kernel has accepted. The CPU's program keeps all of its handlers. Those that the hook runs
-//! are [`HandlerOn::Elsewhere`] for the runtime. Ports that the CPU neither reads nor sends to are
-//! bound to nothing. A handler that cannot run in the hook may have a filter there: then the CPU
-//! runs it for the frames that the filter leaves.
+//! In: the module of the app that is to run or to be built, and its settings. Out: the handlers
+//! that the hook runs, and their programs: loaded ([`Placed`]), or compiled for an executable
+//! ([`BuiltHook`]).
 
-use crate::args::{self, XdpMode};
+use crate::args::{self, Build};
+use crate::serve::args::XdpMode;
+use crate::serve::{AppPorts, BuiltHook, Part, Placed};
 use crate::{engine, serve, Failure};
+use std::collections::BTreeSet;
 use std::fmt::Write;
-use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
-use wireloom_codegen_c::xdp::{emit, QUEUES};
-use wireloom_interp::OutsideTable;
+use wireloom_codegen_c::xdp::{emit, XdpSource};
 use wireloom_ir::core_partition::{Resource, Uses};
-use wireloom_ir::desc::{Desc, FrameEngine, HandlerOn, ParamValue, PortKind};
+use wireloom_ir::desc::{Desc, FrameEngine, ParamValue, PortKind};
 use wireloom_ir::ops::Device;
-use wireloom_ir::placement::{self, obstacles, specialise, Obstacle};
-use wireloom_ir::{HandlerId, Module, On, PortId, Span, Table, TableId, TableKind};
-use wireloom_runtime::log_lines::{log_line, STATEMENT};
+use wireloom_ir::placement::{self, obstacles, specialise_but, Obstacle};
+use wireloom_ir::{
+    text, walk, ExprKind, FuncBody, HandlerId, Module, On, ParamId, PortId, Span, Table, TableId, TableKind,
+};
 use wireloom_runtime::packet::nic::Role;
-use wireloom_runtime::packet::{hook_ring, Gives, Hooked};
-use wireloom_runtime::{params, Outside, Program};
-use wireloom_xdp::{Mode, Object, Settings, Verdict};
-
-/// A handler that runs in the hook.
-struct Part {
-    handler: HandlerId,
-    port: PortId,
-    /// In the order of the port's instances.
-    interfaces: Vec<String>,
-    /// It is the filter of a handler that the CPU runs.
-    filter: bool,
-}
+use wireloom_runtime::params;
+use wireloom_xdp::{Object, Portable};
 
 /// The handlers of a run, by device.
 struct Choice {
     parts: Vec<Part>,
     /// Handlers of interfaces that stay on the CPU.
     rest: Vec<Part>,
-}
-
-/// The handlers of a run that the hook runs, and their programs.
-#[derive(Default)]
-pub struct Placed {
-    parts: Vec<Part>,
-    object: Option<Arc<Mutex<Object>>>,
-    /// Interfaces from which the process takes frames.
-    hooked: Vec<Hooked>,
-    /// The app's name.
-    app: String,
-}
-
-/// How often the process looks for lines of the log, and how many it takes at a time: tables wait
-/// meanwhile.
-const LOOK: Duration = Duration::from_millis(20);
-const LINES: usize = 256;
-
-/// Logs lines of the hook; whether there may be more.
-fn log_lines(object: &Mutex<Object>, app: &str) -> bool {
-    let lines: Vec<Vec<u8>> = {
-        let mut object = locked(object);
-        std::iter::from_fn(|| object.line()).take(LINES).collect()
-    };
-    for line in &lines {
-        log_line(app, STATEMENT, line);
-    }
-    lines.len() == LINES
-}
-
-/// Logs them for as long as the process lives.
-fn keep_logging(object: Arc<Mutex<Object>>, app: String) {
-    if locked(&object).source().lines.is_empty() {
-        return;
-    }
-    let work = move || loop {
-        if !log_lines(&object, &app) {
-            std::thread::sleep(LOOK)
-        }
-    };
-    engine::without_signals(|| std::thread::Builder::new().name("lines".into()).spawn(work).ok());
-}
-
-fn locked(object: &Mutex<Object>) -> MutexGuard<'_, Object> {
-    object.lock().unwrap_or_else(|e| e.into_inner())
-}
-
-/// Frees expired entries now and then, for as long as the process lives. `only`: the interface
-/// whose one receiving queue brings all frames. If it gets more of them, packets take locks.
-fn sweep(object: Arc<Mutex<Object>>, only: Option<String>) {
-    if only.is_none() && !locked(&object).source().tables.iter().any(|t| t.idle > 0) {
-        return;
-    }
-    let work = move || loop {
-        std::thread::sleep(Duration::from_secs(1));
-        let tables = locked(&object).source().tables.len();
-        (0..tables).for_each(|t| locked(&object).sweep(t));
-        if only.as_ref().is_some_and(|name| wireloom_xdp::receiving_queues(name) != 1) {
-            locked(&object).set_one_queue(false)
-        }
-        locked(&object).settle();
-    };
-    engine::without_signals(|| std::thread::Builder::new().name("sweep".into()).spawn(work).ok());
-}
-
-/// Frames that the hook has received, by what became of them.
-fn fates(o: &Object) -> [(&'static str, u64); 5] {
-    let (given, unheard) = (o.given(), o.unheard());
-    let (sent, dropped) = (o.fate(Verdict::Tx) + o.fate(Verdict::Redirect), o.fate(Verdict::Drop));
-    [
-        ("kernel", o.fate(Verdict::Pass)),
-        ("sent", sent.saturating_sub(given)),
-        ("process", given),
-        ("no_socket", unheard),
-        ("dropped", (dropped + o.fate(Verdict::Aborted)).saturating_sub(unheard)),
-    ]
-}
-
-/// The hook's part of the app, for the runtime.
-struct Beside(Arc<Mutex<Object>>);
-
-impl Outside for Beside {
-    fn counter(&self, counter: usize) -> u64 {
-        locked(&self.0).counter(counter)
-    }
-
-    fn fates(&self) -> Vec<(&'static str, u64)> {
-        fates(&locked(&self.0)).to_vec()
-    }
-
-    fn lines_lost(&self) -> u64 {
-        locked(&self.0).lines_lost()
-    }
-
-    fn faults(&self) -> Vec<(u32, u32, u64)> {
-        locked(&self.0).faults_by_place()
-    }
-
-    fn table_stats(&self, table: usize) -> Option<[u64; 8]> {
-        let object = locked(&self.0);
-        let index = object.table(TableId(table as u32))?;
-        if object.source().tables[index].kind != TableKind::Exact {
-            return None;
-        }
-        let [hits, misses, inserts, evictions, expired, rejected] = object.statistics(index);
-        let entries = object.entries(index);
-        let t = &object.source().tables[index];
-        Some([entries, hits, misses, inserts, evictions, expired, rejected, entries * (t.key + t.value) as u64])
-    }
 }
 
 /// The handlers of packets of a module.
@@ -160,14 +39,18 @@ fn handlers(m: &Module) -> impl Iterator<Item = (HandlerId, PortId)> + '_ {
 
 /// The module with the values of parameters in the place of their names.
 fn with_values(m: &Module, sets: &[(String, String)]) -> Result<Module, Failure> {
-    let values: Vec<ParamValue> = params::resolve(&m.desc(), sets)?.values.clone();
-    let mut special = m.clone();
-    let all: Vec<HandlerId> = handlers(m).map(|h| h.0).collect();
-    all.into_iter().for_each(|h| specialise(&mut special, h, &values));
-    Ok(special)
+    Ok(with_some(m, &params::resolve(&m.desc(), sets)?.values, &BTreeSet::new()))
 }
 
-fn settings(m: &Module, set: &[String]) -> Result<Vec<(String, String)>, Failure> {
+/// The same but for some parameters.
+fn with_some(m: &Module, values: &[ParamValue], free: &BTreeSet<ParamId>) -> Module {
+    let mut special = m.clone();
+    let all: Vec<HandlerId> = handlers(m).map(|h| h.0).collect();
+    all.into_iter().for_each(|h| specialise_but(&mut special, h, values, free));
+    special
+}
+
+pub fn settings(m: &Module, set: &[String]) -> Result<Vec<(String, String)>, Failure> {
     Ok(serve::sets(&[&m.desc()], set.into())?.pop().unwrap_or_default())
 }
 
@@ -265,41 +148,7 @@ fn sharing(t: &Table, several: bool) -> &'static str {
     }
 }
 
-/// The interfaces that a port is bound to. `Err`: what it is bound to instead.
-fn interfaces(m: &Module, port: PortId, names: &[String], bind: &[(String, String)]) -> Result<Vec<String>, String> {
-    let p = &m.ports[port.index()];
-    let text = match bind.iter().rev().find(|b| b.0 == p.name) {
-        Some((_, text)) => text.strip_prefix("nic:").ok_or_else(|| text.clone())?.to_string(),
-        None => names.join(","),
-    };
-    let all: Vec<String> = text.split(',').map(str::to_string).collect();
-    match all.iter().any(String::is_empty) {
-        true => Err(format!("`{text}`, no interface")),
-        false => Ok(all),
-    }
-}
-
-/// An app and the settings of its run.
-struct AppRun<'a> {
-    m: &'a Module,
-    ports: params::Settings,
-    bind: Vec<(String, String)>,
-    mode: XdpMode,
-}
-
-impl AppRun<'_> {
-    fn interfaces(&self, port: PortId) -> Result<Vec<String>, String> {
-        match self.ports.ports.get(port.index()) {
-            Some(p) => interfaces(self.m, port, &p.names, &self.bind),
-            None => Ok(Vec::new()),
-        }
-    }
-
-    fn instances(&self, port: PortId) -> u32 {
-        let names = self.ports.ports.get(port.index()).map_or(1, |p| p.names.len());
-        self.interfaces(port).map_or(names, |all| all.len().max(1)) as u32
-    }
-
+impl AppPorts<'_> {
     /// Ports that are bound to something else than an interface are the process's.
     fn bind(&self, special: &mut Module) {
         for n in 0..special.ports.len() {
@@ -360,77 +209,20 @@ impl AppRun<'_> {
         parts
     }
 
-    /// Compiles and loads the programs of handlers.
-    fn load(&self, special: &Module, parts: &[Part]) -> Result<Object, Failure> {
+    fn source(&self, special: &Module, parts: &[Part]) -> Result<XdpSource, Failure> {
         let all: Vec<HandlerId> = parts.iter().map(|p| p.handler).collect();
-        let source = emit(special, &all, &|p| self.instances(p)).ok_or("internal error: a handler without a port")?;
-        let mut settings = Settings::default();
-        for (part, p) in parts.iter().zip(&source.programs).filter(|(_, p)| p.instances > 1) {
-            let numbers = part.interfaces.iter().map(|name| wireloom_xdp::number_of(name));
-            settings.interfaces.push((p.port, numbers.collect::<Result<_, _>>()?));
-        }
-        let mut object = Object::load(&source, &settings)?;
-        let found = |port: PortId| {
-            let name = &self.m.ports[port.index()].name;
-            self.interfaces(port).map_err(|other| Failure::Said(format!("port `{name}` is bound to {other}")))
-        };
-        for (n, (port, instance)) in source.ports.iter().enumerate() {
-            object.redirect(None, n as u32, &found(*port)?[*instance as usize])?;
-        }
-        for port in &source.broadcasts {
-            for (n, name) in found(*port)?.iter().enumerate() {
-                object.redirect(Some(*port), n as u32, name)?;
-            }
-        }
-        Ok(object)
+        Ok(emit(special, &all, &|p| self.instances(p)).ok_or("internal error: a handler without a port")?)
     }
+}
 
-    /// The interfaces whose frames may come to the process.
-    fn hooked(&self, object: &Object, parts: &[Part]) -> Result<Vec<Hooked>, Failure> {
-        let source = object.source();
-        let words = source.entry.map(|bytes| (bytes / 8) as u8);
-        let gives = match (source.target, words) {
-            (Some(t), None) => Gives::To { port: t.port, instance: t.instance },
-            (None, None) => Gives::Noted,
-            (None, Some(words)) => Gives::Carried { words },
-            (Some(t), Some(words)) => Gives::LongCarried { words, port: t.port, instance: t.instance },
-        };
-        let mut all = Vec::new();
-        for (n, part) in parts.iter().enumerate().filter(|(n, _)| source.programs[*n].gives) {
-            let sockets = Arc::new(object.sockets(n)?);
-            let ring = object.ring(n)?.map(|(map, bytes)| {
-                let (reader, counts) = (object.reader(), object.reader());
-                // The rings of all programs count together.
-                let first = all.is_empty();
-                hook_ring::RingSource {
-                    map: Arc::new(map),
-                    bytes,
-                    words: usize::from(words.unwrap_or(0)),
-                    lost: Arc::new(move || if first { counts.lost() } else { 0 }),
-                    bell: reader.bell(),
-                    awake: Arc::new(move |awake| reader.is_awake(awake)),
-                }
-            });
-            all.extend((0..part.interfaces.len()).map(|instance| Hooked {
-                port: part.port.index(),
-                instance,
-                sockets: sockets.clone(),
-                first: instance as u32 * QUEUES,
-                queues: QUEUES,
-                gives,
-                copied: self.mode == XdpMode::Generic,
-                ring: ring.clone(),
-            }));
-        }
-        Ok(all)
-    }
+fn asks(m: &Module) -> bool {
+    m.handlers.iter().any(|h| h.device == Device::Xdp)
 }
 
 /// Loads the programs of all handlers that can run in the hook; the others are named.
 pub fn place(modules: &[Module], sets: &[Vec<(String, String)>], args: &mut args::Run) -> Result<Placed, Failure> {
-    let asked = |m: &Module| m.handlers.iter().any(|h| h.device == Device::Xdp);
     // The hook belongs to the process of the CPU, not to that of a NIC.
-    if Role::is_second() || args.place.is_none() && !modules.iter().any(asked) {
+    if Role::is_second() || args.place.is_none() && !modules.iter().any(asks) {
         return Ok(Placed::default());
     }
     let ([m], [sets]) = (modules, sets) else {
@@ -439,170 +231,94 @@ pub fn place(modules: &[Module], sets: &[Vec<(String, String)>], args: &mut args
         ));
     };
     let mut special = with_values(m, sets)?;
-    let (bind, ports) = (serve::frames(&args.serve)?.bind, params::resolve(&m.desc(), sets)?);
-    let run = AppRun { m, ports, bind, mode: args.xdp_mode };
+    let (bind, settings) = (serve::frames(&args.serve)?.bind, params::resolve(&m.desc(), sets)?);
+    let run = AppPorts { m, settings, bind, mode: args.xdp_mode };
     run.bind(&mut special);
     let choice = run.choose(&special, args.place.is_some())?;
     let parts = run.filters(&mut special, choice);
     if parts.is_empty() {
         return Ok(Placed::default());
     }
-    let object = run.load(&special, &parts)?;
-    if let Some(why) = object.once() {
-        eprintln!(
-            "wireloom: frames of the most common headers take the general way in XDP: no second copy of their handler is possible: {why}"
-        );
-    }
-    let hooked = run.hooked(&object, &parts)?;
-    let placed = Placed { parts, object: Some(Arc::new(Mutex::new(object))), hooked, app: m.app.clone() };
-    for (port, binding) in placed.unread(m, &run.bind) {
-        args.serve.bind.retain(|b| b.split_once('=').is_none_or(|b| b.0 != port));
-        args.serve.bind.push(binding);
-    }
-    Ok(placed)
+    let source = run.source(&special, &parts)?;
+    run.placed(&source, parts, |values| Object::load(&source, values), &mut args.serve.bind)
 }
 
-impl Placed {
-    fn has(&self, h: usize) -> bool {
-        self.parts.iter().any(|p| p.handler.index() == h && !p.filter)
+/// The programs of an executable's handlers that can run in the hook; the others are named. `desc`
+/// has the values that parameters are built with.
+pub fn build(m: &Module, desc: &Desc, args: &Build) -> Result<Option<(BuiltHook, Portable)>, Failure> {
+    if args.place.is_none() && !asks(m) {
+        return Ok(None);
     }
-
-    pub fn hook_part(&self) -> serve::HookPart {
-        let interfaces = self.parts.iter().flat_map(|p| p.interfaces.clone()).collect();
-        serve::HookPart { hooked: self.hooked.clone(), interfaces }
+    let settings = params::provisional(desc)?;
+    let values = settings.values.clone();
+    let run = AppPorts { m, settings, bind: Vec::new(), mode: XdpMode::Auto };
+    let every = args.place.is_some();
+    // Parameters that can be set at the start are, unless a handler is kept from the hook by it.
+    let free = loaded(m);
+    let open = with_some(m, &values, &free);
+    let closed = with_some(m, &values, &BTreeSet::new());
+    let kept = |special: &Module| handlers(special).filter(|h| !obstacles(special, h.0).is_empty()).count();
+    let (mut special, free) = if kept(&open) > kept(&closed) { (closed, BTreeSet::new()) } else { (open, free) };
+    let choice = run.choose(&special, every)?;
+    let handled: Vec<HandlerId> = choice.parts.iter().chain(&choice.rest).map(|p| p.handler).collect();
+    let parts = run.filters(&mut special, choice);
+    if parts.is_empty() {
+        return Ok(None);
     }
-
-    /// Ports that the CPU neither reads nor sends to are bound to nothing.
-    fn unread(&self, m: &Module, bind: &[(String, String)]) -> Vec<(String, String)> {
-        if self.parts.is_empty() {
-            return Vec::new();
-        }
-        let rest = || m.handlers.iter().enumerate().filter(|(n, _)| !self.has(*n)).map(|h| h.1);
-        let used = |p: PortId| {
-            rest().any(|h| matches!(h.on, On::Frame { port, .. } if port == p) || Uses::of(m, h).sends.contains(&p))
-                || self.hooked.iter().any(|h| h.port == p.index())
-        };
-        let outside = |p: &PortId| {
-            matches!(m.ports[p.index()].kind, PortKind::Frames { engine: FrameEngine::Nic | FrameEngine::Kernel, .. })
-        };
-        let free = (0..m.ports.len() as u32).map(PortId).filter(|p| outside(p) && !used(*p));
-        let bound = |name: &str| bind.iter().any(|b| b.0 == name && !b.1.starts_with("nic:") && b.1 != "kernel");
-        free.map(|p| m.ports[p.index()].name.clone())
-            .filter(|n| !bound(n))
-            .map(|n| (n.clone(), format!("{n}=null")))
-            .collect()
+    let fixed = fixed(m, desc, &handled, (&values, &free))?;
+    let mut source = run.source(&special, &parts)?;
+    if let Some(f) = engine::extern_function(m).filter(|_| !source.tables.is_empty()) {
+        return Err(Failure::Said(format!(
+            "`{f}` is a function in C (`extern fn`), and tables are in XDP: the rest of the app is interpreted then, \
+             and only compiled code can call it"
+        )));
     }
+    let programs = Portable::of(&mut source)?;
+    let nic = |p: &PortId| matches!(m.ports[p.index()].kind, PortKind::Frames { engine: FrameEngine::Nic, .. });
+    let interfaces = (0..m.ports.len() as u32).map(PortId).filter(nic).map(|p| (p, run.instances(p))).collect();
+    let parts = parts.iter().map(|p| (p.handler, p.port, p.filter)).collect();
+    let hook = BuiltHook { source, parts, fixed, interfaces, once: programs.once.clone(), module: text::print(m) };
+    Ok(Some((hook, programs)))
+}
 
-    /// The handlers that are left for the CPU.
-    pub fn rest(&self, program: Program, mut desc: Desc) -> (Program, Desc) {
-        if self.parts.is_empty() {
-            return (program, desc);
-        }
-        for (n, h) in desc.handlers.iter_mut().enumerate() {
-            if self.has(n) {
-                h.on = HandlerOn::Elsewhere
+/// The parameters of types that the loader can set.
+fn loaded(m: &Module) -> BTreeSet<ParamId> {
+    let is_loaded = |n: &usize| placement::is_loaded(&m.params[*n].ty.value());
+    (0..m.params.len()).filter(is_loaded).map(|n| ParamId(n as u32)).collect()
+}
+
+/// The parameters that handlers read and that are not set at the start, with their values.
+fn fixed(
+    m: &Module,
+    desc: &Desc,
+    handled: &[HandlerId],
+    (values, free): (&[ParamValue], &BTreeSet<ParamId>),
+) -> Result<Vec<(ParamId, ParamValue)>, Failure> {
+    let every: BTreeSet<ParamId> = (0..m.params.len() as u32).map(ParamId).collect();
+    let open = with_some(m, values, &every);
+    let mut read = BTreeSet::new();
+    let mut look = |block: &_| {
+        walk::block_exprs(block, &mut |e| {
+            if let ExprKind::Param(p) = &*e.kind {
+                read.insert(*p);
             }
-        }
-        match &self.object {
-            Some(object) => (program.with_outside(Arc::new(Beside(object.clone()))), desc),
-            None => (program, desc),
-        }
-    }
-
-    /// The tables that the hook keeps, by their number. None: there are none.
-    pub fn tables(&self, m: &Module) -> Option<Vec<Option<Arc<dyn OutsideTable>>>> {
-        let all = wireloom_xdp::tables(m, self.object.as_slice());
-        all.iter().any(Option::is_some).then_some(all)
-    }
-
-    /// Puts the programs in front of their interfaces; a failure ends the process.
-    pub fn attach(&self, mode: XdpMode) -> impl FnOnce() + Send + 'static {
-        let interfaces: Vec<Vec<String>> = self.parts.iter().map(|p| p.interfaces.clone()).collect();
-        let (object, app) = (self.object.clone(), self.app.clone());
-        let mode = match mode {
-            XdpMode::Auto => Mode::Auto,
-            XdpMode::Native => Mode::Native,
-            XdpMode::Generic => Mode::Generic,
-        };
-        move || {
-            let Some(object) = object else { return };
-            let mut natively = true;
-            let source = locked(&object).source().clone();
-            // Frames that go on to another interface are not meant for this one's address.
-            let passes_on = !source.ports.is_empty() || !source.broadcasts.is_empty();
-            for (n, names) in interfaces.iter().enumerate() {
-                for name in names {
-                    if passes_on {
-                        take_all(name)
-                    }
-                    natively &= attach(&mut locked(&object), n, name, mode) == Mode::Native
-                }
-            }
-            // In generic mode and with jumbo frames some are too long for a ring, and would come
-            // in another order.
-            let short = |name: &String| wireloom_runtime::packet::mtu(name) <= 1500;
-            locked(&object).set_ringed(natively && interfaces.iter().flatten().all(short));
-            let mut all = interfaces.into_iter().flatten();
-            let only = all.next().filter(|_| all.next().is_none() && natively);
-            let only = only.filter(|name| wireloom_xdp::receiving_queues(name) == 1);
-            locked(&object).set_one_queue(only.is_some());
-            keep_logging(object.clone(), app);
-            sweep(object, only);
+        })
+    };
+    handled.iter().for_each(|h| look(&open.handlers[h.index()].body.block));
+    for f in &open.funcs {
+        if let FuncBody::Body(body) = &f.body {
+            look(&body.block)
         }
     }
-
-    /// Tells at the end how many frames were handled.
-    pub fn tell(&self) {
-        let Some(object) = &self.object else { return };
-        while log_lines(object, &self.app) {}
-        let (o, mut names) = (locked(object), Vec::new());
-        self.parts.iter().for_each(|p| names.extend(p.interfaces.iter().map(String::as_str)));
-        let [(_, passed), (_, sent), (_, given), (_, unheard), (_, dropped)] = fates(&o);
-        let faults: u64 = (0..o.source().faults as u16).map(|k| o.faults(k)).sum();
-        let process = match self.hooked.is_empty() {
-            true => String::new(),
-            false => format!("{given} to the process, {unheard} without a socket, "),
-        };
-        eprintln!(
-            "wireloom: XDP at {}: {} frames received, {passed} to the kernel, {sent} sent, {process}{dropped} dropped, {faults} faults",
-            names.join(", "), passed + sent + given + unheard + dropped
-        );
-        if o.lines_lost() > 0 {
-            eprintln!("wireloom: {} lines of the log in XDP found no room", o.lines_lost());
+    let mut fixed = Vec::new();
+    for p in read.into_iter().filter(|p| !free.contains(p)) {
+        if desc.params[p.index()].default.is_none() {
+            let name = &desc.params[p.index()].name;
+            return Err(Failure::Said(format!(
+                "the value of parameter `{name}` is a part of the program for XDP: give it by `--set {name}=…`"
+            )));
         }
+        fixed.push((p, values[p.index()].clone()));
     }
-}
-
-/// Has an interface take in frames for all addresses, for as long as the process lives.
-fn take_all(interface: &str) {
-    let index = wireloom_xdp::number_of(interface).unwrap_or(0);
-    match wireloom_runtime::packet::promiscuous(index) {
-        // The kernel closes it when the process ends, however it ends.
-        Ok(socket) => std::mem::forget(socket),
-        Err(e) => eprintln!("wireloom: {interface} may leave out frames for other addresses: {e}"),
-    }
-}
-
-/// Puts a program in front of an interface; a failure ends the process.
-fn attach(object: &mut Object, program: usize, interface: &str, mode: Mode) -> Mode {
-    if wireloom_xdp::takes_tags_off(interface) {
-        eprintln!(
-            "wireloom: {interface} takes VLAN tags off frames: XDP does not see them (`ethtool -K {interface} rxvlan off`)"
-        );
-    }
-    let name = object.source().programs[program].name.clone();
-    match object.attach(program, interface, mode) {
-        Ok(Mode::Generic) => {
-            eprintln!("wireloom: {name} runs in XDP at {interface} in generic mode, which is slower than native");
-            Mode::Generic
-        }
-        Ok(mode) => {
-            eprintln!("wireloom: {name} runs in XDP at {interface}");
-            mode
-        }
-        Err(e) => {
-            eprintln!("wireloom: {e}");
-            std::process::exit(1)
-        }
-    }
+    Ok(fixed)
 }

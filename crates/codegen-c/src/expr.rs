@@ -321,7 +321,7 @@ impl Gen<'_> {
     }
 
     /// Cuts a C integer expression to a type's width.
-    fn fit(&mut self, text: String, ty: TyId) -> String {
+    pub(crate) fn fit(&mut self, text: String, ty: TyId) -> String {
         match self.m.ty(ty) {
             Ty::UInt(b) if *b > 64 => format!("(unsigned __int128)({text})"),
             Ty::UInt(b) if [8, 16, 32, 64].contains(b) => format!("(uint{b}_t)({text})"),
@@ -528,6 +528,9 @@ impl Gen<'_> {
     }
 
     fn param(&mut self, p: ParamId, ty: TyId) -> String {
+        if self.xdp {
+            return self.xdp_param(p, ty);
+        }
         let at = format!("x->core->param[{}]", p.0);
         match self.m.ty(ty) {
             Ty::Bool => format!("({at}.u != 0)"),

@@ -29,6 +29,8 @@ pub(crate) struct Gen<'m> {
     pub xdp_lines: Vec<Vec<crate::xdp::LinePart>>,
     /// There: constants and wide entries of tables.
     pub scratch: crate::xdp::Scratch,
+    /// There: parameters that the loader sets.
+    pub xdp_params: BTreeSet<ParamId>,
     /// There: instances of each port.
     pub instances: Vec<u32>,
     /// With marks: the names that they distinguish.
@@ -75,6 +77,7 @@ impl<'m> Gen<'m> {
             xdp: false,
             xdp_io: [0; 2],
             xdp_lines: Vec::new(),
+            xdp_params: BTreeSet::new(),
             scratch: Default::default(),
             instances: Vec::new(),
             marks: None,

@@ -151,6 +151,19 @@ pub enum ParamType {
 }
 
 impl ParamType {
+    /// A value of the type, where only its type matters.
+    pub fn empty(self) -> ParamValue {
+        match self {
+            ParamType::Bool => ParamValue::Bool(false),
+            ParamType::UInt(_) => ParamValue::UInt(0),
+            ParamType::Duration => ParamValue::Duration(0),
+            ParamType::Bytes(_) => ParamValue::Bytes(Vec::new()),
+            ParamType::Endpoint => ParamValue::Endpoints(vec!["0.0.0.0:0".into()]),
+            ParamType::Endpoints(_) => ParamValue::Endpoints(Vec::new()),
+            ParamType::Texts(..) => ParamValue::Texts(Vec::new()),
+        }
+    }
+
     /// The type of the value in code; of a list its length.
     pub fn value(self) -> crate::Ty {
         match self {

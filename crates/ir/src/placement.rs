@@ -93,6 +93,12 @@ pub fn is_passing(m: &Module, ty: TyId) -> bool {
     }
 }
 
+/// Whether the loader of the hook's programs can set a parameter of this type: its value need not
+/// be in their code.
+pub fn is_loaded(ty: &Ty) -> bool {
+    matches!(ty, Ty::Bool | Ty::UInt(..=64) | Ty::Endpoint)
+}
+
 /// Bytes of a constant: it has a place of its own in the scratch.
 const CONSTANT_MAX: usize = 4096;
 /// Bytes of a line of the log that are no constants.
@@ -314,6 +320,9 @@ impl Search<'_> {
             let what = "a test of more than 16 ranges cannot run in XDP".to_string();
             self.add("E0670", span, what, "look the number up in a table");
         }
+        if matches!(*e.kind, ExprKind::Param(_)) && is_loaded(self.m.ty(e.ty)) {
+            return;
+        }
         if let Some(what) = ops::cpu_only(&e.kind) {
             self.add("E0670", span, format!("{what} cannot be read in XDP"), "leave this handler to the CPU");
         }
@@ -355,31 +364,29 @@ pub fn refused(m: &Module) -> Vec<Obstacle> {
     }
     let mut special = m.clone();
     passes::run_all(&mut special);
-    let values: Vec<desc::ParamValue> = m.params.iter().map(|p| p.default.clone().unwrap_or(zero(p))).collect();
+    let values: Vec<desc::ParamValue> =
+        m.params.iter().map(|p| p.default.clone().unwrap_or_else(|| p.ty.empty())).collect();
     all.iter().for_each(|h| specialise(&mut special, *h, &values));
     all.iter().flat_map(|h| obstacles_among(&special, *h, &all)).collect()
-}
-
-/// The value of a parameter without a default, where only its type matters.
-fn zero(p: &Param) -> desc::ParamValue {
-    use desc::{ParamType, ParamValue};
-    match p.ty {
-        ParamType::Bool => ParamValue::Bool(false),
-        ParamType::Bytes(_) => ParamValue::Bytes(Vec::new()),
-        ParamType::Texts(..) => ParamValue::Texts(Vec::new()),
-        ParamType::UInt(_) | ParamType::Duration | ParamType::Endpoint | ParamType::Endpoints(_) => ParamValue::UInt(0),
-    }
 }
 
 /// Puts the elements that are joined to into a handler, and the values of parameters in the place
 /// of their names, in functions, too. What follows from them is folded: branches that are not taken
 /// are not there.
 pub fn specialise(m: &mut Module, handler: HandlerId, values: &[desc::ParamValue]) {
+    specialise_but(m, handler, values, &BTreeSet::new())
+}
+
+/// The same, but for some parameters.
+pub fn specialise_but(m: &mut Module, handler: HandlerId, values: &[desc::ParamValue], free: &BTreeSet<ParamId>) {
     use desc::ParamValue::{Bool, Bytes, Duration, UInt};
     passes::inline_elements::whole(m, handler);
     let types = m.types.clone();
     let mut value = |e: &mut Expr| {
         let ExprKind::Param(p) = *e.kind else { return };
+        if free.contains(&p) {
+            return;
+        }
         let kind = match values.get(p.index()) {
             Some(Bool(b)) if types[e.ty.index()] == Ty::Bool => ExprKind::Bool(*b),
             Some(UInt(n) | Duration(n)) if matches!(types[e.ty.index()], Ty::UInt(_)) => ExprKind::Int(u128::from(*n)),

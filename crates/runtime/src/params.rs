@@ -54,13 +54,7 @@ pub fn pair(text: &str) -> Result<(String, String), Error> {
 
 /// Resolves all parameters and options of `desc` from the pairs given.
 pub fn resolve(desc: &Desc, sets: &[(String, String)]) -> Result<Settings, Error> {
-    let mut given = Given::defaults(desc);
-    for (n, (name, text)) in sets.iter().enumerate() {
-        if let Some((_, before)) = sets[..n].iter().find(|(other, _)| other == name) {
-            return Err(Error::Param(format!("`{name}` is set twice, to `{before}` and to `{text}`")));
-        }
-        given.set(desc, name, text)?;
-    }
+    let given = Given::of(desc, sets)?;
     let values = given
         .values
         .into_iter()
@@ -68,6 +62,27 @@ pub fn resolve(desc: &Desc, sets: &[(String, String)]) -> Result<Settings, Error
         .map(|(v, p)| v.ok_or_else(|| missing(p)))
         .collect::<Result<Vec<_>, _>>()?;
     build(desc, values, given.options)
+}
+
+/// The description with other defaults.
+pub fn with_defaults(desc: Desc, sets: &[(String, String)]) -> Result<Desc, Error> {
+    let given = Given::of(&desc, sets)?;
+    let mut desc = desc;
+    desc.params.iter_mut().zip(given.values).for_each(|(p, v)| p.default = v);
+    desc.ports.iter_mut().zip(given.options).for_each(|(p, o)| p.options = o);
+    Ok(desc)
+}
+
+/// The settings before an app is started: a parameter without a value has one of its type.
+pub fn provisional(desc: &Desc) -> Result<Settings, Error> {
+    let Given { values, options } = Given::defaults(desc);
+    let any = |p: &ParamDesc| match p.ty {
+        // It may name an interface.
+        ParamType::Bytes(_) => ParamValue::Bytes(b"?".to_vec()),
+        ty => ty.empty(),
+    };
+    let values = values.into_iter().zip(&desc.params).map(|(v, p)| v.unwrap_or_else(|| any(p)));
+    build(desc, values.collect(), options)
 }
 
 /// Whether an app has a parameter or an option of this name, with this as one of its values.
@@ -82,6 +97,17 @@ struct Given {
 }
 
 impl Given {
+    fn of(desc: &Desc, sets: &[(String, String)]) -> Result<Given, Error> {
+        let mut given = Given::defaults(desc);
+        for (n, (name, text)) in sets.iter().enumerate() {
+            if let Some((_, before)) = sets[..n].iter().find(|(other, _)| other == name) {
+                return Err(Error::Param(format!("`{name}` is set twice, to `{before}` and to `{text}`")));
+            }
+            given.set(desc, name, text)?;
+        }
+        Ok(given)
+    }
+
     fn defaults(desc: &Desc) -> Given {
         Given {
             values: desc.params.iter().map(|p| p.default.clone()).collect(),

@@ -30,7 +30,25 @@ struct Create {
     name: [u8; 16],
 }
 
+impl Create {
+    /// The map, under a name.
+    fn made(mut self, name: &str) -> io::Result<OwnedFd> {
+        self.name.iter_mut().zip(name.bytes().take(15)).for_each(|(to, b)| *to = b);
+        let size = std::mem::size_of::<Create>() as libc::c_uint;
+        // SAFETY: the attribute has the kernel's layout, as far as its size says.
+        let map = unsafe { libc::syscall(libc::SYS_bpf, BPF_MAP_CREATE, &raw mut self, size) };
+        if map < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: a new descriptor, which nobody else has.
+        Ok(unsafe { OwnedFd::from_raw_fd(map as i32) })
+    }
+}
+
 const BPF_MAP_CREATE: libc::c_int = 0;
+const BPF_MAP_TYPE_RINGBUF: u32 = 27;
+/// Bytes of the smallest ring.
+const RING: u32 = 65536;
 const BPF_MAP_TYPE_ARRAY: u32 = 2;
 const BPF_F_MMAPABLE: u32 = 1024;
 
@@ -39,17 +57,14 @@ impl Direct {
     pub fn new(name: &str, number: u64, bytes: usize) -> Result<Direct, Error> {
         let fail = |e| Error::System(format!("cannot make the map {name}"), e);
         let value = u32::try_from(bytes).map_err(|_| fail(io::ErrorKind::OutOfMemory.into()))?;
-        let mut create =
-            Create { kind: BPF_MAP_TYPE_ARRAY, key: 4, value, entries: 1, flags: BPF_F_MMAPABLE, ..Create::default() };
-        create.name.iter_mut().zip(name.bytes().take(15)).for_each(|(to, b)| *to = b);
-        let size = std::mem::size_of::<Create>() as libc::c_uint;
-        // SAFETY: the attribute has the kernel's layout, as far as its size says.
-        let map = unsafe { libc::syscall(libc::SYS_bpf, BPF_MAP_CREATE, &raw mut create, size) };
-        if map < 0 {
-            return Err(fail(io::Error::last_os_error()));
-        }
-        // SAFETY: a new descriptor, which nobody else has.
-        Ok(Direct { map: unsafe { OwnedFd::from_raw_fd(map as i32) }, number })
+        let kind = BPF_MAP_TYPE_ARRAY;
+        let map = Create { kind, key: 4, value, entries: 1, flags: BPF_F_MMAPABLE, ..Create::default() };
+        Ok(Direct { map: map.made(name).map_err(fail)?, number })
+    }
+
+    /// A ring buffer, to see whether the kernel has them.
+    pub fn ring(name: &str) -> io::Result<OwnedFd> {
+        Create { kind: BPF_MAP_TYPE_RINGBUF, entries: RING, ..Create::default() }.made(name)
     }
 
     pub fn map(&self) -> BorrowedFd<'_> {

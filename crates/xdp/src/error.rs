@@ -1,5 +1,8 @@
 //! The errors on the way to the hook, one sentence each.
 
+use crate::feature::Feature;
+use aya::programs::ProgramError;
+use aya::EbpfError;
 use std::fmt;
 use std::io;
 
@@ -14,6 +17,11 @@ pub enum Error {
     /// The oldest kernel that will do, and this one's release.
     Old {
         oldest: (u32, u32),
+        release: String,
+    },
+    /// The kernel was built without a part that programs need.
+    Lacks {
+        feature: Feature,
         release: String,
     },
     /// The verifier refuses the program: the generator's fault. The place in the source, and the
@@ -62,6 +70,10 @@ impl fmt::Display for Error {
             Error::Old { oldest: (major, minor), release } => {
                 write!(f, "XDP needs Linux {major}.{minor} or newer for this app; this is {release}")
             }
+            Error::Lacks { feature, release } => {
+                let (what, option) = feature.names();
+                write!(f, "XDP needs {what}, which this kernel ({release}) was built without ({option})")
+            }
             Error::Refused { place, why } => {
                 let place = place.as_ref().map_or(String::new(), |p| format!(" at {p}"));
                 write!(f, "internal error: the kernel refuses the program{place}: {why}; please report it")
@@ -99,6 +111,31 @@ pub(crate) fn refusal(log: &str) -> (Option<String>, String) {
     let place =
         lines[..end].iter().rev().find_map(|l| l.strip_prefix(';')?.rsplit_once(" @ ").map(|p| p.1.to_string()));
     (place, why.to_string())
+}
+
+pub(crate) fn missing(name: &str) -> Error {
+    Error::Compile(format!("the object has no `{name}`"))
+}
+
+pub(crate) fn of_loading(e: EbpfError) -> Error {
+    match e {
+        EbpfError::ProgramError(e) => of_program(e),
+        e => Error::Compile(e.to_string()),
+    }
+}
+
+pub(crate) fn of_program(e: ProgramError) -> Error {
+    match e {
+        ProgramError::LoadError { verifier_log, .. } => {
+            let log = verifier_log.to_string();
+            if std::env::var_os("WIRELOOM_XDP_LOG").is_some() {
+                eprintln!("{log}");
+            }
+            let (place, why) = refusal(&log);
+            Error::Refused { place, why }
+        }
+        e => Error::Compile(e.to_string()),
+    }
 }
 
 #[cfg(test)]

@@ -1,47 +1,50 @@
-//! Other questions to the kernel: its release, this process's rights, its ticks, test runs.
+//! Other questions to the kernel: its parts, its ticks, test runs.
 
-use crate::error::{OLDEST, OLDEST_LOOPED};
+use crate::direct::Direct;
+use crate::feature::Feature;
 use crate::Error;
 use std::fs;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
-/// The capabilities that the hook needs, by number.
-const NEEDED: [(&str, u32); 3] = [("CAP_NET_ADMIN", 12), ("CAP_PERFMON", 38), ("CAP_BPF", 39)];
-/// It includes `CAP_BPF` and `CAP_PERFMON`.
-const CAP_SYS_ADMIN: u32 = 21;
-
-/// Fails if the kernel is too old or the process lacks rights. `looped`: the programs have loops.
-pub fn check(looped: bool) -> Result<(), Error> {
-    at_least(if looped { OLDEST_LOOPED } else { OLDEST })?;
-    rights()
-}
-
-/// Whether the kernel is of this version, or newer.
-pub fn at_least(oldest: (u32, u32)) -> Result<(), Error> {
-    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    let mut numbers = release.split(['.', '-']).map_while(|n| n.trim().parse::<u32>().ok());
-    let this = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
-    match this < oldest {
-        true => Err(Error::Old { oldest, release: release.trim().to_string() }),
-        false => Ok(()),
+/// Whether the kernel has a part that programs need.
+pub fn has(feature: Feature) -> bool {
+    match feature {
+        Feature::Btf => has_btf(),
+        // Without an object to link the command is refused for that, if it is known.
+        Feature::Links => {
+            let no = [u32::MAX; 8];
+            let size = std::mem::size_of_val(&no) as libc::c_uint;
+            // SAFETY: the attribute is as long as its size says; no descriptor in it is one.
+            let done = unsafe { libc::syscall(libc::SYS_bpf, BPF_LINK_CREATE, no.as_ptr(), size) };
+            done < 0 && io::Error::last_os_error().raw_os_error() == Some(libc::EBADF)
+        }
+        Feature::Rings => Direct::ring("wl_probe").is_ok(),
     }
 }
 
-fn rights() -> Result<(), Error> {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let effective = status.lines().find_map(|l| u64::from_str_radix(l.strip_prefix("CapEff:")?.trim(), 16).ok());
-    let effective = effective.unwrap_or(0);
-    let has = |n: u32| effective >> n & 1 != 0;
-    let lacks = |n: u32| !(has(n) || n > CAP_SYS_ADMIN && has(CAP_SYS_ADMIN));
-    let missing: Vec<&'static str> = NEEDED.iter().filter(|c| lacks(c.1)).map(|c| c.0).collect();
-    if missing.is_empty() {
-        Ok(())
-    } else {
-        Err(Error::Rights(missing))
+/// Loads the smallest type information: one number.
+fn has_btf() -> bool {
+    let head: [u32; 6] = [0x0001_eb9f, 24, 0, 16, 16, 5];
+    // `int`, with 32 bits.
+    let number: [u32; 4] = [1, 1 << 24, 4, 32];
+    let mut blob: Vec<u8> = head.iter().chain(&number).flat_map(|w| w.to_ne_bytes()).collect();
+    blob.extend(b"\0int\0");
+    let attribute = [blob.as_ptr() as u64, 0, blob.len() as u64, 0];
+    let size = std::mem::size_of_val(&attribute) as libc::c_uint;
+    // SAFETY: the attribute has the kernel's layout, and names bytes that live here.
+    let fd = unsafe { libc::syscall(libc::SYS_bpf, BPF_BTF_LOAD, attribute.as_ptr(), size) };
+    if fd < 0 {
+        return false;
     }
+    // SAFETY: a new descriptor, which nobody else has.
+    drop(unsafe { OwnedFd::from_raw_fd(fd as i32) });
+    true
 }
+
+const BPF_BTF_LOAD: libc::c_int = 18;
+const BPF_LINK_CREATE: libc::c_int = 28;
 
 /// Nanoseconds of a tick of the kernel, and the tick at which its monotonic clock was 0.
 pub fn ticks() -> Result<(u64, u64), Error> {

@@ -8,17 +8,24 @@
 mod compile;
 mod direct;
 mod error;
+mod feature;
 mod hand_written;
 mod hook_tables;
 mod kernel;
+mod layout;
 mod lines;
+mod machine;
 mod maps;
 mod match_tables;
+mod needs;
 mod object;
+mod portable;
 mod ring;
 mod shape;
 mod shared;
 mod sums;
+mod wild_entries;
+mod wild_masks;
 
 pub use compile::{clang, compile};
 pub use error::Error;
@@ -26,6 +33,7 @@ pub use hand_written::Hand;
 pub use hook_tables::tables;
 pub use kernel::{receiving_queues, takes_tags_off};
 pub use object::{number_of, Mode, Object, Ran, Settings};
+pub use portable::Portable;
 pub use wireloom_codegen_c::xdp::XdpSource;
 
 /// The fate of a frame (`enum xdp_action` of the kernel).

@@ -1,17 +1,24 @@
 //! A loaded program, with its maps.
 
+use crate::compile::Compiled;
 use crate::direct::Direct;
-use crate::error::{refusal, OLDEST_RINGED};
+use crate::error::{missing, of_loading, of_program};
+use crate::layout::{core_size, sizes, words_of_tables};
 use crate::lines::text_of;
+use crate::machine::Machine;
 use crate::maps::map_of;
-use crate::match_tables::Masks;
+use crate::match_tables::{Patterns, Wild};
+use crate::needs::{Found, Needs};
+use crate::portable::Portable;
 use crate::ring::Ring;
 use crate::shared::Shared;
 use crate::sums;
+use crate::wild_entries::WildEntries;
+use crate::wild_masks::{WildMasks, WildMemory};
 use crate::{compile, kernel, Error, Verdict};
 use aya::maps::{DevMap, Map};
 use aya::programs::{ProgramError, ProgramFd, Xdp, XdpMode};
-use aya::{Ebpf, EbpfError, EbpfLoader};
+use aya::{Ebpf, EbpfLoader};
 use std::collections::{BTreeMap, HashSet};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -19,7 +26,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wireloom_codegen_c::xdp::{
-    tables, XdpSource, XdpTable, ALONE, COUNTERS, FATES, LINES_BYTES, LOST, MINE, PART, RING, RINGED, STATISTICS,
+    tables, XdpSource, XdpTable, ALONE, COUNTERS, FATES, LINES_BYTES, LOST, MINE, PARAM_WORDS, PART, RING, RINGED,
+    STATISTICS,
 };
 use wireloom_interp::{Pattern, Ranked};
 use wireloom_ir::{PortId, TableId, TableKind, HLL_REGISTERS};
@@ -62,8 +70,8 @@ pub struct Object {
     lockless: AtomicBool,
     /// Processors have parts of tables of their own, which packets use without locks just as long.
     parted: bool,
-    /// By table: the masks of wildcard tables, and rings.
-    masks: Vec<Masks>,
+    /// By table: the entries of those of patterns, and rings.
+    patterns: Vec<Patterns>,
     rings: Vec<Option<Ring>>,
     /// The time that the kernel needed to load the programs.
     took: Duration,
@@ -79,6 +87,8 @@ pub struct Object {
 pub struct Settings {
     /// Interfaces of ports with several instances, by number.
     pub interfaces: Vec<(PortId, Vec<u32>)>,
+    /// Values of parameters that are not in the text: by number, all words that each may have.
+    pub params: Vec<[u64; PARAM_WORDS]>,
     /// The time is what [`Object::set_time`] says: for tests.
     pub manual_time: bool,
 }
@@ -132,22 +142,37 @@ pub type Entry = (u64, Vec<u8>, Vec<u8>);
 impl Object {
     /// Compiles and loads programs.
     pub fn load(source: &XdpSource, settings: &Settings) -> Result<Object, Error> {
-        kernel::check(source.looped)?;
-        if source.programs.iter().any(|p| p.ringed) {
-            kernel::at_least(OLDEST_RINGED)?;
-        }
-        let (tick, first) = if source.timed { kernel::ticks()? } else { (1, 0) };
-        let (seed, manual) = (kernel::random()?, u64::from(settings.manual_time));
-        let sizes = [("WL_STATE", core_size(source) as u64), ("WL_SCRATCH", source.scratch_bytes as u64)];
-        let times = [("WL_TICK", tick), ("WL_FIRST_TICK", first), ("WL_SEED", seed), ("WL_MANUAL", manual)];
-        let processors = [("WL_PROCESSORS", u64::from(kernel::processors()))];
-        let constants = [&sizes[..], &times, &processors].concat();
+        Found::here().check(Needs::of(source))?;
+        let here = Machine::of(source)?;
+        let manual = ("WL_MANUAL", u64::from(settings.manual_time));
+        let constants = [&sizes(source)[..], &here.constants(), &[manual]].concat();
         let compiled = compile(source, false, &constants)?;
-        let (mut object, once) = match Object::load_compiled(source, settings, compiled.bytes) {
+        let spare = || compile(source, true, &constants).map(|c| c.bytes);
+        Object::load_either(source, compiled, spare, &|bytes| Object::load_compiled(source, settings, bytes, &[]))
+    }
+
+    /// Loads programs that [`Portable::of`] has compiled, maybe on another machine.
+    pub fn load_portable(source: &XdpSource, settings: &Settings, programs: Portable) -> Result<Object, Error> {
+        Found::here().check(Needs::of(source))?;
+        let globals = Machine::of(source)?.globals();
+        let Portable { first, spare, once } = programs;
+        let spare = || Ok(spare);
+        let load = |bytes| Object::load_compiled(source, settings, bytes, &globals);
+        Object::load_either(source, Compiled { bytes: first, once }, spare, &load)
+    }
+
+    /// Loads compiled programs, or else those that need least of the kernel.
+    fn load_either(
+        source: &XdpSource,
+        compiled: Compiled,
+        spare: impl FnOnce() -> Result<Vec<u8>, Error>,
+        load: &dyn Fn(Vec<u8>) -> Result<Object, Error>,
+    ) -> Result<Object, Error> {
+        let (mut object, once) = match load(compiled.bytes) {
             // A function has room on the stack, but not with those that it calls. Or a handler's
             // second copy is too much.
             Err(Error::Refused { why, .. }) if why.starts_with("combined stack size") || source.has_copies => {
-                (Object::load_compiled(source, settings, compile(source, true, &constants)?.bytes)?, Some(why))
+                (load(spare()?)?, Some(why))
             }
             loaded => (loaded?, compiled.once),
         };
@@ -155,7 +180,13 @@ impl Object {
         Ok(object)
     }
 
-    fn load_compiled(source: &XdpSource, settings: &Settings, mut bytes: Vec<u8>) -> Result<Object, Error> {
+    /// `globals`: constants of programs that were compiled for any machine.
+    fn load_compiled(
+        source: &XdpSource,
+        settings: &Settings,
+        mut bytes: Vec<u8>,
+        globals: &[(&str, u64)],
+    ) -> Result<Object, Error> {
         let (processors, core_size) = (kernel::processors(), core_size(source));
         let states = Direct::new("wl_cores", DIRECT_CORES, core_size * processors as usize)?;
         states.put_into(&mut bytes);
@@ -166,6 +197,12 @@ impl Object {
         };
         if let Some(scratch) = &scratch {
             scratch.put_into(&mut bytes)
+        }
+        let mut wild = Vec::new();
+        for (n, t) in source.tables.iter().enumerate().filter(|(_, t)| t.kind == TableKind::Wildcard) {
+            let memory = WildMemory::new(t)?;
+            memory.put_into(&mut bytes);
+            wild.push((n, memory));
         }
         let mut loader = EbpfLoader::new();
         let mut lines_of = BTreeMap::new();
@@ -178,6 +215,20 @@ impl Object {
             } else {
                 loader.map_max_entries(&t.map, t.lines.saturating_mul(parts));
             }
+        }
+        for t in source.tables.iter().filter(|t| t.kind == TableKind::Array && t.sums.is_some()) {
+            loader.map_max_entries(&t.map, (t.capacity as u32).saturating_mul(processors));
+        }
+        for (name, value) in globals {
+            loader.override_global(name, value, true);
+        }
+        let params: Vec<(String, &[u64; PARAM_WORDS], usize)> = source
+            .params
+            .iter()
+            .filter_map(|(p, words)| Some((XdpSource::param(*p), settings.params.get(p.index())?, *words)))
+            .collect();
+        for (name, value, words) in &params {
+            loader.override_global(name, &value[..*words], true);
         }
         let (wall, bell) = (kernel::wall_offset(), kernel::random()?);
         for (name, value) in [("wl_wall", &wall), ("wl_bell", &bell)] {
@@ -209,7 +260,11 @@ impl Object {
             Shared::new(map, t.bytes() * parts as usize).map(Some)
         };
         let tables = source.tables.iter().map(lines).collect::<Result<_, _>>()?;
-        let masks = source.tables.iter().map(|_| Masks::default()).collect();
+        let mut patterns: Vec<Patterns> = source.tables.iter().map(|_| Patterns::default()).collect();
+        for (n, memory) in &wild {
+            let t = &source.tables[*n];
+            patterns[*n].wild = Some(Wild::new(WildMasks::new(t, memory)?, WildEntries::new(&ebpf, t)?, t));
+        }
         let ring = |t: &XdpTable| {
             if t.kind != TableKind::Ring {
                 return Ok(None);
@@ -249,7 +304,7 @@ impl Object {
             one_queue,
             lockless,
             parted,
-            masks,
+            patterns,
             rings,
             took,
             lines,
@@ -542,11 +597,18 @@ impl Object {
         (0..self.parts(t)).filter(|part| remove(*part)).count() > 0
     }
 
+    /// Masks of wildcard tables come into an order in which packets look at few of them.
+    pub fn sort(&mut self) {
+        self.patterns.iter_mut().filter_map(|p| p.wild.as_mut()).for_each(|w| w.masks.sort())
+    }
+
     /// The value of a key and a mask of prefixes or of a wildcard table from now on. False: there
     /// is no room.
     pub fn stand_for(&mut self, table: usize, pattern: Pattern, entry: Option<Ranked>) -> bool {
-        let (Some(masks), Some(t)) = (self.masks.get_mut(table), self.source.tables.get(table)) else { return false };
-        masks.set(&self.ebpf, t, pattern, entry).is_ok()
+        let (Some(patterns), Some(t)) = (self.patterns.get_mut(table), self.source.tables.get(table)) else {
+            return false;
+        };
+        patterns.set(&self.ebpf, t, pattern, entry).is_ok()
     }
 
     /// Takes the oldest value of a ring.
@@ -689,17 +751,6 @@ fn key_at(t: &XdpTable, lines: &Shared, n: u64) -> Option<Vec<u8>> {
 /// `support/bpf.h`.
 const PROCESS: usize = 5;
 
-/// The word of a processor's state at which the statistics of tables begin.
-fn words_of_tables(source: &XdpSource) -> usize {
-    COUNTERS + source.counters.max(1) + source.faults
-}
-
-/// Bytes of a processor's state up to the values of the app, rounded up: the kernel tells the rest.
-fn core_size(source: &XdpSource) -> usize {
-    let words = words_of_tables(source) + source.tables.len().max(1) * STATISTICS + source.places * source.faults + 1;
-    (8 * words + source.state_bytes).next_multiple_of(64)
-}
-
 fn program<'e>(ebpf: &'e mut Ebpf, name: &str) -> Result<&'e mut Xdp, Error> {
     ebpf.program_mut(name).and_then(|p| p.try_into().ok()).ok_or_else(|| missing(name))
 }
@@ -712,31 +763,6 @@ pub fn number_of(interface: &str) -> Result<u32, Error> {
     match unsafe { libc::if_nametoindex(name.as_ptr()) } {
         0 => Err(gone()),
         index => Ok(index),
-    }
-}
-
-fn missing(name: &str) -> Error {
-    Error::Compile(format!("the object has no `{name}`"))
-}
-
-pub(crate) fn of_loading(e: EbpfError) -> Error {
-    match e {
-        EbpfError::ProgramError(e) => of_program(e),
-        e => Error::Compile(e.to_string()),
-    }
-}
-
-pub(crate) fn of_program(e: ProgramError) -> Error {
-    match e {
-        ProgramError::LoadError { verifier_log, .. } => {
-            let log = verifier_log.to_string();
-            if std::env::var_os("WIRELOOM_XDP_LOG").is_some() {
-                eprintln!("{log}");
-            }
-            let (place, why) = refusal(&log);
-            Error::Refused { place, why }
-        }
-        e => Error::Compile(e.to_string()),
     }
 }
 

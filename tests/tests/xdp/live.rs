@@ -306,7 +306,7 @@ fn kv_cache_live() {
 }
 
 /// A counter's value in what `wireloom counter --json` prints.
-fn counter_of(shown: &Value, name: &str) -> Option<u64> {
+pub(super) fn counter_of(shown: &Value, name: &str) -> Option<u64> {
     shown.as_array()?.iter().find(|c| c["counter"] == name)?["value"].as_u64()
 }
 

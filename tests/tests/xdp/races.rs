@@ -1,6 +1,8 @@
 //! Two processors at one table at the same time.
 
 use super::*;
+use wireloom_interp::{Pattern, Ranked};
+use wireloom_xdp::Hand;
 
 /// The work of a thread.
 pub(super) type Work<'a> = Box<dyn FnOnce() + Send + 'a>;
@@ -268,4 +270,68 @@ pub(super) fn udp_frame() -> Vec<u8> {
     let mut f = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0];
     f.extend([0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2, 0, 9, 0, 9, 0, 8, 0, 0]);
     f
+}
+
+/// A program that calls another one: it runs while the process changes the other one's tables.
+const CALLER: &str = "#define SEC(name) __attribute__((section(name), used))
+static long (*const bpf_tail_call)(void *ctx, void *programs, unsigned n) = (void *)12;
+struct { int (*type)[3]; unsigned *key, *value; int (*max_entries)[1]; } after SEC(\".maps\");
+SEC(\"xdp\") int go(void *ctx) { bpf_tail_call(ctx, &after, 0); return 0; }
+char _license[] SEC(\"license\") = \"GPL\";
+";
+
+/// Entries of a wildcard table are replaced, come and go, and masks change their order, while
+/// packets look them up. One entry that fits is always there: each packet finds one, whole.
+#[test]
+fn wildcards_that_change() {
+    let folder = Folder::new("xdp-wildcard-races");
+    let path = written(
+        &folder,
+        "record Rule { src: ip4, dst: ip4 }
+app changing {
+    port wire = nic(\"eth0\")
+    table rules: wildcard Rule -> record { a: u64, b: u64 } { capacity 16 }
+    counter found
+    counter torn
+    on wire(p) where p.ip4 {
+        if let r = rules[Rule { src: p.ip4.src, dst: p.ip4.dst }] {
+            found += 1
+            if r.a != r.b { torn += 1 }
+        }
+    }
+}
+",
+    );
+    let (m, all) = placed(&module(path), &[]);
+    let Some(mut object) = load(&m, &all, &[]) else { return };
+    let mut caller = Hand::load(CALLER).unwrap_or_else(|e| panic!("{e}"));
+    caller.put_after(&object, 0).unwrap_or_else(|e| panic!("{e}"));
+    let frame = kinds::udp([10, 0, 0, 1], [10, 0, 0, 2], 53);
+    let set = |object: &mut Object, mask: u8, entry: Option<(u128, u64)>| {
+        let (mask, key) = ([[0xff; 4], [mask; 4]].concat(), [[1, 0, 0, 10], [2, 0, 0, 10].map(|b| b & mask)].concat());
+        let value = entry.map(|(priority, n)| (priority, [n, n].map(u64::to_le_bytes).concat()));
+        let ranked = value.as_ref().map(|(priority, value)| Ranked { priority: *priority, value });
+        assert!(object.stand_for(0, Pattern { key: &key, mask: &mask }, ranked), "no room");
+    };
+    set(&mut object, 0xff, Some((5, 0)));
+    let rounds = 2_000_000;
+    let packets: Work = Box::new(|| {
+        caller.run("go", &frame, rounds).expect("the kernel runs it");
+    });
+    let changes: Work = Box::new(|| {
+        for n in 0..3000u64 {
+            // Now in front of the first mask, now behind it.
+            set(&mut object, 0x0f, Some((u128::from(n % 11), n)));
+            set(&mut object, 0xff, Some((5, n)));
+            match n % 30 {
+                7 => object.sort(),
+                0..5 => set(&mut object, 0x0f, None),
+                _ => {}
+            }
+        }
+    });
+    at_once(vec![packets, changes]);
+    object.sort();
+    caller.run("go", &frame, 1).expect("the kernel runs it");
+    assert_eq!((object.counter(0), object.counter(1)), (u64::from(rounds) + 1, 0));
 }

@@ -10,6 +10,10 @@ use std::path::PathBuf;
 pub struct Built {
     #[command(flatten)]
     pub serve: Serve,
+    /// Where the kernel runs programs in the hook: in the driver, or in the network stack; `auto`:
+    /// in the driver if it can.
+    #[arg(long, value_enum, default_value_t = XdpMode::Auto)]
+    pub xdp_mode: XdpMode,
 }
 
 /// Options of `run` and of built executables.
@@ -126,6 +130,13 @@ impl Rps {
             Rps::Off => wireloom_runtime::packet::Rps::Off,
         }
     }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum XdpMode {
+    Auto,
+    Native,
+    Generic,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]

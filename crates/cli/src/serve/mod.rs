@@ -2,8 +2,17 @@
 //! `wireloom build` does only this. Both executables of this package share it.
 
 pub mod args;
+mod built_hook;
 pub mod config;
+mod hook;
+mod interpreted;
 pub mod payload;
+mod threads;
+
+pub use self::built_hook::BuiltHook;
+pub use self::hook::{AppPorts, Part, Placed};
+pub use self::interpreted::interpreted;
+pub use self::threads::without_signals;
 
 use self::args::{Built, Engine, Serve, Sets};
 use self::config::Config;
@@ -60,9 +69,24 @@ pub fn built(payload: Payload) -> Outcome {
         .name(desc.app.clone())
         .about(format!("{}, built by wireloom", desc.app))
         .after_help(parameters(&desc));
-    let args = built_args(command)?;
-    let program = Program::load(&payload.library)?;
-    serve_all(vec![(program, desc)], &args.serve, begin, false, (HookPart::default(), || {}))
+    let hook = BuiltHook::read(&payload.hook)?;
+    let mut args = built_args(command.mut_arg("xdp_mode", |a| a.hide(hook.is_none())))?;
+    let Some(hook) = hook else {
+        let program = Program::load(&payload.library)?;
+        return serve_all(vec![(program, desc)], &args.serve, begin, false, (HookPart::default(), || {}));
+    };
+    let (module, placed) = hook.place(&desc, payload.programs, &mut args)?;
+    let tables = placed.tables(&module);
+    let is_interpreted = tables.is_some();
+    let program = match tables {
+        // Compiled code has its own form of tables.
+        Some(tables) => interpreted(&module, tables)?,
+        None => Program::load(&payload.library)?,
+    };
+    let hook = (placed.hook_part(), placed.attach(args.xdp_mode));
+    serve_all(vec![placed.rest(program, desc)], &args.serve, begin, is_interpreted, hook)?;
+    placed.tell();
+    Ok(())
 }
 
 fn built_args(command: clap::Command) -> Result<Built, Failure> {

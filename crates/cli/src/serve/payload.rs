@@ -1,28 +1,43 @@
 //! One file to deploy: an executable with the compiled program and its description behind its own
 //! bytes.
 //!
-//! Layout behind the executable: shared object, description (JSON), then a trailer of 64 bytes. The
-//! trailer has the lengths of both (u64, little endian), a SHA-256 over lengths and both, and a
-//! magic of 16 bytes. At start the executable looks for bytes behind its own end, as the ELF header
-//! tells it. If there are some, they must be such a program: their digest is checked, and it runs.
+//! Layout behind the executable: the parts of [`Payload`] in their order, then a trailer of 88
+//! bytes. The trailer has the lengths of the parts (u64, little endian), a SHA-256 over lengths and
+//! parts, and a magic of 16 bytes. At start the executable looks for bytes behind its own end, as
+//! the ELF header tells it. If there are some, they must be such a program: their digest is
+//! checked, and it runs.
 
 use aws_lc_rs::digest::{Context, SHA256};
 use std::fs;
 use std::io::{self, Read, Seek, SeekFrom};
 
-const MAGIC: &[u8; 16] = b"wireloom-build-2";
+const MAGIC: &[u8; 16] = b"wireloom-build-3";
 const DIGEST: usize = 32;
-const TRAILER: usize = 16 + DIGEST + MAGIC.len();
+/// Shared object, description (JSON), the part in XDP (JSON), its programs: the fastest, and those
+/// that need least of the kernel.
+const PARTS: usize = 5;
+const LENGTHS: usize = 8 * PARTS;
+const TRAILER: usize = LENGTHS + DIGEST + MAGIC.len();
 /// Nothing that we append is larger; a longer length is a damaged file.
 const LARGEST: u64 = 256 << 20;
 
 /// Of the sources of the runtime: one executable knows the other by it.
 pub const ID: &str = concat!("wireloom-runtime ", env!("CARGO_PKG_VERSION"), " ", env!("WIRELOOM_ID"));
 
-/// The program that `build` appended.
+/// The program that `build` appended. Without a part in XDP the last three are empty.
+#[derive(Default)]
 pub struct Payload {
     pub library: Vec<u8>,
     pub desc: Vec<u8>,
+    pub hook: Vec<u8>,
+    pub programs: [Vec<u8>; 2],
+}
+
+impl Payload {
+    pub fn parts(&self) -> [&[u8]; PARTS] {
+        let [first, spare] = &self.programs;
+        [&self.library, &self.desc, &self.hook, first, spare]
+    }
 }
 
 /// The payload of the running executable, if it has one.
@@ -37,20 +52,23 @@ pub fn of_this_executable() -> io::Result<Option<Payload>> {
     file.seek(SeekFrom::Start(end - TRAILER as u64))?;
     let mut trailer = [0u8; TRAILER];
     file.read_exact(&mut trailer)?;
-    if &trailer[16 + DIGEST..] != MAGIC {
+    if &trailer[LENGTHS + DIGEST..] != MAGIC {
         return Err(wrong(CUT));
     }
     let damaged = || wrong("the program appended to this executable is damaged: its checksum is another one");
-    let number = |at: usize| u64::from_le_bytes(trailer[at..at + 8].try_into().unwrap_or_default());
-    let (library, desc) = (number(0), number(8));
-    if library > LARGEST || desc > LARGEST || library + desc + TRAILER as u64 != end - own {
+    let number = |part: usize| u64::from_le_bytes(trailer[8 * part..8 * part + 8].try_into().unwrap_or_default());
+    let lengths: [u64; PARTS] = std::array::from_fn(number);
+    if lengths.iter().any(|n| *n > LARGEST) || lengths.iter().sum::<u64>() + TRAILER as u64 != end - own {
         return Err(damaged());
     }
     file.seek(SeekFrom::Start(own))?;
-    let mut payload = Payload { library: vec![0; library as usize], desc: vec![0; desc as usize] };
-    file.read_exact(&mut payload.library)?;
-    file.read_exact(&mut payload.desc)?;
-    if self::trailer(&payload.library, &payload.desc) != trailer {
+    let mut part = |n: usize| {
+        let mut bytes = vec![0; lengths[n] as usize];
+        file.read_exact(&mut bytes).map(|()| bytes)
+    };
+    let (library, desc, hook, programs) = (part(0)?, part(1)?, part(2)?, [part(3)?, part(4)?]);
+    let payload = Payload { library, desc, hook, programs };
+    if self::trailer(&payload) != trailer {
         return Err(damaged());
     }
     Ok(Some(payload))
@@ -80,14 +98,16 @@ fn own_end(file: &mut fs::File) -> io::Result<Option<u64>> {
     Ok(Some(end))
 }
 
-/// The trailer behind a program and its description.
-pub fn trailer(library: &[u8], desc: &[u8]) -> [u8; TRAILER] {
-    let mut out = [0; TRAILER];
-    out[..8].copy_from_slice(&(library.len() as u64).to_le_bytes());
-    out[8..16].copy_from_slice(&(desc.len() as u64).to_le_bytes());
+/// The trailer behind the parts of a program.
+pub fn trailer(payload: &Payload) -> [u8; TRAILER] {
+    let (mut out, parts) = ([0; TRAILER], payload.parts());
+    for (to, part) in out[..LENGTHS].chunks_exact_mut(8).zip(parts) {
+        to.copy_from_slice(&(part.len() as u64).to_le_bytes())
+    }
     let mut digest = Context::new(&SHA256);
-    [&out[..16], library, desc].into_iter().for_each(|part| digest.update(part));
-    out[16..16 + DIGEST].copy_from_slice(digest.finish().as_ref());
-    out[16 + DIGEST..].copy_from_slice(MAGIC);
+    digest.update(&out[..LENGTHS]);
+    parts.into_iter().for_each(|part| digest.update(part));
+    out[LENGTHS..LENGTHS + DIGEST].copy_from_slice(digest.finish().as_ref());
+    out[LENGTHS + DIGEST..].copy_from_slice(MAGIC);
     out
 }

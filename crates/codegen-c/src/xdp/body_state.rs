@@ -1,10 +1,11 @@
 //! State of a body that is being printed for XDP.
 
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use wireloom_ir::{Block, PortId};
 
 /// An instance of a port.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Target {
     pub port: u16,
     pub instance: u16,

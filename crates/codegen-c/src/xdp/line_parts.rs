@@ -1,10 +1,12 @@
 //! The parts of a line of the log, and the form of its record.
 
+use serde::{Deserialize, Serialize};
+
 /// Bytes of the ring that all lines go through.
 pub const LINES_BYTES: u32 = 1 << 18;
 
 /// A part of a line. Its value is so many words of the line's record, behind its number.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LinePart {
     /// A constant: it is not sent.
     Text(Vec<u8>),

@@ -18,6 +18,7 @@ mod frames;
 mod functions;
 mod line_parts;
 mod lines;
+mod params;
 mod parts;
 mod scratch;
 mod second_copy;
@@ -28,6 +29,7 @@ mod wide;
 pub use body_state::Target;
 pub(crate) use body_state::XdpBody;
 pub use line_parts::{LinePart, LINES_BYTES};
+pub use params::PARAM_WORDS;
 pub(crate) use scratch::Scratch;
 
 use crate::body::{BodyGen, Owner};
@@ -35,6 +37,7 @@ use crate::gen::{self, Gen};
 use crate::names;
 use crate::parser::line;
 use body_state::Ways;
+use serde::{Deserialize, Serialize};
 use wireloom_ir::*;
 
 /// The headers that generated programs include: name and text.
@@ -45,10 +48,12 @@ pub const HEADERS: [(&str, &str); 3] = [
 ];
 
 /// Generated programs for the XDP hook.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct XdpSource {
     /// One for each handler.
     pub programs: Vec<XdpProgram>,
+    /// Compiled programs go without it.
+    #[serde(skip)]
     pub text: String,
     /// Counters of the app, and kinds of faults, in the state of each processor.
     pub counters: usize,
@@ -73,6 +78,8 @@ pub struct XdpSource {
     pub ports: Vec<(PortId, u32)>,
     /// Ports to all of whose interfaces frames are sent, each with a map of its own.
     pub broadcasts: Vec<PortId>,
+    /// Parameters that the loader sets, those whose values are not in the text, and their words.
+    pub params: Vec<(ParamId, usize)>,
     /// Where the process sends the frames that it gets. `None`: a note in front of each frame says
     /// it. Without programs that give it frames it means nothing.
     pub target: Option<Target>,
@@ -91,7 +98,7 @@ const ROOM: usize = 32768;
 pub const LONG: u32 = 256;
 
 /// A handler's program.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct XdpProgram {
     pub handler: HandlerId,
     pub port: PortId,
@@ -133,10 +140,15 @@ impl XdpSource {
     pub fn broadcast_map(port: PortId) -> String {
         format!("wl_all_{}", port.0)
     }
+
+    /// The constant with the value of a parameter.
+    pub fn param(p: ParamId) -> String {
+        format!("wl_param_{}", p.0)
+    }
 }
 
 /// A table whose entries lie in maps of the kernel.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct XdpTable {
     pub table: TableId,
     pub kind: TableKind,
@@ -151,6 +163,8 @@ pub struct XdpTable {
     pub idle: u64,
     /// The time of its last use is kept with each entry.
     pub stamped: bool,
+    /// Entries at most.
+    pub capacity: u64,
     /// Of an exact table: lines of the map, bytes and slots of each.
     pub lines: u32,
     pub line: usize,
@@ -193,9 +207,31 @@ impl XdpTable {
         self.value.div_ceil(8)
     }
 
-    /// The map of a wildcard table's masks.
-    pub fn masks(&self) -> String {
-        format!("m{}", &self.map[1..])
+    /// Of a wildcard table: the numbers in the places of the addresses of its list of masks, and of
+    /// the filter in front of its entries.
+    pub fn wild_numbers(&self) -> (u64, u64) {
+        let first = tables::DIRECT_LIST + 2 * u64::from(self.table.0);
+        (first, first + 1)
+    }
+
+    /// The map of the first entries of its buckets, and how many these are: a power of two.
+    pub fn heads(&self) -> String {
+        format!("h{}", &self.map[1..])
+    }
+
+    pub fn buckets(&self) -> u64 {
+        (2 * self.capacity).next_power_of_two().max(64)
+    }
+
+    /// Places of the map of its entries. Number 0 is none. More than there are entries: one that is
+    /// replaced stays for a while.
+    pub fn places(&self) -> u64 {
+        1 + self.capacity + (self.capacity / 16).max(64)
+    }
+
+    /// Words of that filter, a power of two: sixteen bits for an entry.
+    pub fn filter_words(&self) -> u64 {
+        (self.capacity / 4).next_power_of_two().clamp(16, 1 << 20)
     }
 
     /// Where a slot of a line begins, in bytes from the map's begin: the time of the last use, key
@@ -279,6 +315,7 @@ pub fn emit(m: &Module, handlers: &[HandlerId], instances: &dyn Fn(PortId) -> u3
         scratch_bytes: scratch.map_or(0, |(_, wide)| 4 * ROOM + 8 * wide),
         ports: ways.ports,
         broadcasts: ways.broadcasts,
+        params: g.xdp_params_of(),
         target,
         entry: ways.entry,
     })
@@ -563,6 +600,7 @@ impl<'m> Gen<'m> {
                 p.ring()
             ));
         }
+        text.push_str(&self.xdp_param_places());
         let mut told = Vec::new();
         for p in programs {
             let Some(name) = p.interfaces().filter(|n| !told.contains(n)) else { continue };

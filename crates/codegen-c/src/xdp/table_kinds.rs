@@ -59,11 +59,8 @@ impl Gen<'_> {
                     "/* Array {title}: an entry. */\nstruct {n}_slot {{ uint32_t lock, pad; uint64_t value[{values}]; }};\n"
                 ));
                 let slot = format!("struct {n}_slot");
-                let entries = match x.sums {
-                    Some(_) => format!("{} * WL_PROCESSORS", t.capacity),
-                    None => t.capacity.to_string(),
-                };
-                self.helpers.push_str(&map("BPF_MAP_TYPE_ARRAY", "uint32_t", &slot, &entries, 0, n));
+                // The loader multiplies those of a table in parts.
+                self.helpers.push_str(&map("BPF_MAP_TYPE_ARRAY", "uint32_t", &slot, &t.capacity.to_string(), 0, n));
                 let (part, alone) = match x.sums {
                     Some(_) => (format!("wl_part() * {}", t.capacity), "WL_MINE"),
                     None => ("0".to_string(), "WL_ALONE"),
@@ -95,24 +92,24 @@ impl Gen<'_> {
             }
             TableKind::Wildcard => {
                 self.types.push_str(&format!(
-                    "/* Wildcard table {title}: a masked key with its mask's number; what it stands for; a mask. */\n\
-                     struct {n}_key {{ uint64_t w[{0}], mask; }};\nstruct {n}_value {{ uint64_t priority, v[{values}]; }};\n\
-                     struct {n}_mask {{ uint64_t top, w[{0}]; }};\nstruct {n}_found {{ uint64_t v[{values}]; }};\n",
+                    "/* Wildcard table {title}: a masked key with its mask's number; an entry; a mask. */\n\
+                     struct {n}_key {{ uint64_t w[{0}], mask; }};\n\
+                     struct {n}_entry {{ uint64_t next, id, w[{0}], priority, v[{values}]; }};\n\
+                     struct {n}_mask {{ uint64_t top, id, w[{0}]; }};\nstruct {n}_found {{ uint64_t v[{values}]; }};\n",
                     x.key_words()
                 ));
-                let masks = x.masks();
-                let (key, value, mask) =
-                    (format!("struct {n}_key"), format!("struct {n}_value"), format!("struct {n}_mask"));
-                self.helpers.push_str(&map("BPF_MAP_TYPE_HASH", &key, &value, &t.capacity.to_string(), 1, n));
-                self.helpers.push_str(&map(
-                    "BPF_MAP_TYPE_ARRAY",
-                    "uint32_t",
-                    &mask,
-                    &(MASKS + 1).to_string(),
-                    0,
-                    &masks,
+                let (entry, heads, buckets) = (format!("struct {n}_entry"), x.heads(), x.buckets());
+                let array = |value: &str, entries: u64, name: &str| {
+                    map("BPF_MAP_TYPE_ARRAY", "uint32_t", value, &entries.to_string(), MMAPABLE, name)
+                };
+                self.helpers.push_str(&array(&entry, x.places(), n));
+                self.helpers.push_str(&array("uint64_t", buckets, &heads));
+                let (list, filter) = x.wild_numbers();
+                self.helpers.push_str(&format!(
+                    "WL_WILDCARD({n}, {heads}, \"{list:#x}\", \"{filter:#x}\", {}, {values}, {MASKS}, {}, {buckets})\n",
+                    x.key_words(),
+                    x.filter_words()
                 ));
-                self.helpers.push_str(&format!("WL_WILDCARD({n}, {masks}, {}, {values}, {MASKS})\n", x.key_words()));
             }
             TableKind::Ring => {
                 self.types.push_str(&format!(

@@ -55,6 +55,8 @@ fn lines(capacity: u64, slots: u64) -> u64 {
 pub(super) const DIRECT_MAX: usize = 256 << 20;
 /// The number in the place of the first table's address.
 const DIRECT: u64 = 0x7a4c_96d2_e81b_3f00;
+/// The number in the place of the address of the first table's list of masks.
+pub(super) const DIRECT_LIST: u64 = 0x2be9_50c7_3d86_f400;
 
 /// Lines at least: an entry has others to go to.
 const LINES: u64 = 16;
@@ -76,6 +78,7 @@ impl<'m> Gen<'m> {
             value: canonical_size(self.m, t.value),
             idle: t.idle,
             stamped: t.idle > 0 || t.evict_lru,
+            capacity: t.capacity,
             lines: lines(t.capacity, slots as u64) as u32,
             line,
             slots,
@@ -273,7 +276,10 @@ fn line_at(x: &XdpTable) -> String {
     let direct = format!("{head}WL_VALUE_OF(\"{number:#x}\", n, {lines}u * {parts}, struct {map}_line); }}\n");
     match x.sums {
         // The loader knows the number of processors.
-        Some(_) => format!("#if WL_PROCESSORS * {} <= {DIRECT_MAX}\n{direct}#else\n{in_map}#endif\n", x.bytes()),
+        Some(_) => format!(
+            "#if !defined(WL_ANY_MACHINE) && WL_PROCESSORS * {} <= {DIRECT_MAX}\n{direct}#else\n{in_map}#endif\n",
+            x.bytes()
+        ),
         None => direct,
     }
 }

@@ -1,0 +1,429 @@
+//! The part of an app that runs in the kernel's XDP hook, while the app runs.
+//!
+//! In: loaded programs of the app's handlers, and the interfaces in front of which they run. Out:
+//! [`Placed`]. The CPU's program keeps all of its handlers. Those that the hook runs are
+//! [`HandlerOn::Elsewhere`] for the runtime. Ports that the CPU neither reads nor sends to are
+//! bound to nothing. A handler that cannot run in the hook may have a filter there: then the CPU
+//! runs it for the frames that the filter leaves.
+
+use super::args::XdpMode;
+use super::{without_signals, Failure, HookPart};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+use wireloom_codegen_c::xdp::{XdpSource, XdpTable, PARAM_WORDS, QUEUES};
+use wireloom_interp::OutsideTable;
+use wireloom_ir::core_partition::Uses;
+use wireloom_ir::desc::{Desc, FrameEngine, HandlerOn, ParamType, PortKind};
+use wireloom_ir::{HandlerId, Module, On, PortId, TableId, TableKind};
+use wireloom_runtime::abi::wl_param;
+use wireloom_runtime::log_lines::{log_line, STATEMENT};
+use wireloom_runtime::packet::{hook_ring, Gives, Hooked};
+use wireloom_runtime::{params, Outside, Program};
+use wireloom_xdp::{Mode, Object, Settings, Verdict};
+
+/// A handler that runs in the hook.
+pub struct Part {
+    pub handler: HandlerId,
+    pub port: PortId,
+    /// In the order of the port's instances.
+    pub interfaces: Vec<String>,
+    /// It is the filter of a handler that the CPU runs.
+    pub filter: bool,
+}
+
+/// The handlers of a run that the hook runs, and their programs.
+#[derive(Default)]
+pub struct Placed {
+    parts: Vec<Part>,
+    object: Option<Arc<Mutex<Object>>>,
+    /// Interfaces from which the process takes frames.
+    hooked: Vec<Hooked>,
+    /// The app's name.
+    app: String,
+}
+
+/// How often the process looks for lines of the log, and how many it takes at a time: tables wait
+/// meanwhile.
+const LOOK: Duration = Duration::from_millis(20);
+const LINES: usize = 256;
+
+/// Logs lines of the hook; whether there may be more.
+fn log_lines(object: &Mutex<Object>, app: &str) -> bool {
+    let lines: Vec<Vec<u8>> = {
+        let mut object = locked(object);
+        std::iter::from_fn(|| object.line()).take(LINES).collect()
+    };
+    for line in &lines {
+        log_line(app, STATEMENT, line);
+    }
+    lines.len() == LINES
+}
+
+/// Logs them for as long as the process lives.
+fn keep_logging(object: Arc<Mutex<Object>>, app: String) {
+    if locked(&object).source().lines.is_empty() {
+        return;
+    }
+    let work = move || loop {
+        if !log_lines(&object, &app) {
+            std::thread::sleep(LOOK)
+        }
+    };
+    without_signals(|| std::thread::Builder::new().name("lines".into()).spawn(work).ok());
+}
+
+fn locked(object: &Mutex<Object>) -> MutexGuard<'_, Object> {
+    object.lock().unwrap_or_else(|e| e.into_inner())
+}
+
+/// Frees expired entries, and puts masks in order, now and then, for as long as the process lives.
+/// `only`: the interface whose one receiving queue brings all frames. If it gets more of them,
+/// packets take locks.
+fn sweep(object: Arc<Mutex<Object>>, only: Option<String>) {
+    let cared_for = |t: &XdpTable| t.idle > 0 || t.kind == TableKind::Wildcard;
+    if only.is_none() && !locked(&object).source().tables.iter().any(cared_for) {
+        return;
+    }
+    let work = move || loop {
+        std::thread::sleep(Duration::from_secs(1));
+        let tables = locked(&object).source().tables.len();
+        (0..tables).for_each(|t| locked(&object).sweep(t));
+        locked(&object).sort();
+        if only.as_ref().is_some_and(|name| wireloom_xdp::receiving_queues(name) != 1) {
+            locked(&object).set_one_queue(false)
+        }
+        locked(&object).settle();
+    };
+    without_signals(|| std::thread::Builder::new().name("sweep".into()).spawn(work).ok());
+}
+
+/// Frames that the hook has received, by what became of them.
+fn fates(o: &Object) -> [(&'static str, u64); 5] {
+    let (given, unheard) = (o.given(), o.unheard());
+    let (sent, dropped) = (o.fate(Verdict::Tx) + o.fate(Verdict::Redirect), o.fate(Verdict::Drop));
+    [
+        ("kernel", o.fate(Verdict::Pass)),
+        ("sent", sent.saturating_sub(given)),
+        ("process", given),
+        ("no_socket", unheard),
+        ("dropped", (dropped + o.fate(Verdict::Aborted)).saturating_sub(unheard)),
+    ]
+}
+
+/// The hook's part of the app, for the runtime.
+struct Beside(Arc<Mutex<Object>>);
+
+impl Outside for Beside {
+    fn counter(&self, counter: usize) -> u64 {
+        locked(&self.0).counter(counter)
+    }
+
+    fn fates(&self) -> Vec<(&'static str, u64)> {
+        fates(&locked(&self.0)).to_vec()
+    }
+
+    fn lines_lost(&self) -> u64 {
+        locked(&self.0).lines_lost()
+    }
+
+    fn faults(&self) -> Vec<(u32, u32, u64)> {
+        locked(&self.0).faults_by_place()
+    }
+
+    fn table_stats(&self, table: usize) -> Option<[u64; 8]> {
+        let object = locked(&self.0);
+        let index = object.table(TableId(table as u32))?;
+        if object.source().tables[index].kind != TableKind::Exact {
+            return None;
+        }
+        let [hits, misses, inserts, evictions, expired, rejected] = object.statistics(index);
+        let entries = object.entries(index);
+        let t = &object.source().tables[index];
+        Some([entries, hits, misses, inserts, evictions, expired, rejected, entries * (t.key + t.value) as u64])
+    }
+}
+
+/// The interfaces that a port is bound to. `Err`: what it is bound to instead.
+fn interfaces(m: &Module, port: PortId, names: &[String], bind: &[(String, String)]) -> Result<Vec<String>, String> {
+    let p = &m.ports[port.index()];
+    let text = match bind.iter().rev().find(|b| b.0 == p.name) {
+        Some((_, text)) => text.strip_prefix("nic:").ok_or_else(|| text.clone())?.to_string(),
+        None => names.join(","),
+    };
+    let all: Vec<String> = text.split(',').map(str::to_string).collect();
+    match all.iter().any(String::is_empty) {
+        true => Err(format!("`{text}`, no interface")),
+        false => Ok(all),
+    }
+}
+
+/// The ports of an app in a run.
+pub struct AppPorts<'a> {
+    pub m: &'a Module,
+    pub settings: params::Settings,
+    pub bind: Vec<(String, String)>,
+    pub mode: XdpMode,
+}
+
+impl AppPorts<'_> {
+    pub fn interfaces(&self, port: PortId) -> Result<Vec<String>, String> {
+        match self.settings.ports.get(port.index()) {
+            Some(p) => interfaces(self.m, port, &p.names, &self.bind),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    #[allow(dead_code, reason = "the compiler asks, the runtime knows")]
+    pub fn instances(&self, port: PortId) -> u32 {
+        let names = self.settings.ports.get(port.index()).map_or(1, |p| p.names.len());
+        self.interfaces(port).map_or(names, |all| all.len().max(1)) as u32
+    }
+
+    /// The values with which the programs of handlers are loaded.
+    fn values(&self, source: &XdpSource, parts: &[Part]) -> Result<Settings, Failure> {
+        let params = self.settings.params.iter().zip(&self.m.params).map(|(p, of)| words_of(p, of.ty));
+        let mut values = Settings { params: params.collect(), ..Settings::default() };
+        for (part, p) in parts.iter().zip(&source.programs).filter(|(_, p)| p.instances > 1) {
+            let numbers = part.interfaces.iter().map(|name| wireloom_xdp::number_of(name));
+            values.interfaces.push((p.port, numbers.collect::<Result<_, _>>()?));
+        }
+        Ok(values)
+    }
+
+    /// Says where the programs send frames to.
+    fn connect(&self, object: &mut Object, source: &XdpSource) -> Result<(), Failure> {
+        let found = |port: PortId| {
+            let name = &self.m.ports[port.index()].name;
+            self.interfaces(port).map_err(|other| Failure::Said(format!("port `{name}` is bound to {other}")))
+        };
+        for (n, (port, instance)) in source.ports.iter().enumerate() {
+            object.redirect(None, n as u32, &found(*port)?[*instance as usize])?;
+        }
+        for port in &source.broadcasts {
+            for (n, name) in found(*port)?.iter().enumerate() {
+                object.redirect(Some(*port), n as u32, name)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Loads the programs of handlers by `load`. `bind` gets the bindings of ports that the CPU has
+    /// no use for.
+    pub fn placed(
+        &self,
+        source: &XdpSource,
+        parts: Vec<Part>,
+        load: impl FnOnce(&Settings) -> Result<Object, wireloom_xdp::Error>,
+        bind: &mut Vec<String>,
+    ) -> Result<Placed, Failure> {
+        let mut object = load(&self.values(source, &parts)?)?;
+        self.connect(&mut object, source)?;
+        if let Some(why) = object.once() {
+            eprintln!(
+                "wireloom: frames of the most common headers take the general way in XDP: no second copy of their handler is possible: {why}"
+            );
+        }
+        let hooked = self.hooked(&object, &parts)?;
+        let placed = Placed { parts, object: Some(Arc::new(Mutex::new(object))), hooked, app: self.m.app.clone() };
+        for (port, binding) in placed.unread(self.m, &self.bind) {
+            bind.retain(|b| b.split_once('=').is_none_or(|b| b.0 != port));
+            bind.push(binding);
+        }
+        Ok(placed)
+    }
+
+    /// The interfaces whose frames may come to the process.
+    fn hooked(&self, object: &Object, parts: &[Part]) -> Result<Vec<Hooked>, Failure> {
+        let source = object.source();
+        let words = source.entry.map(|bytes| (bytes / 8) as u8);
+        let gives = match (source.target, words) {
+            (Some(t), None) => Gives::To { port: t.port, instance: t.instance },
+            (None, None) => Gives::Noted,
+            (None, Some(words)) => Gives::Carried { words },
+            (Some(t), Some(words)) => Gives::LongCarried { words, port: t.port, instance: t.instance },
+        };
+        let mut all = Vec::new();
+        for (n, part) in parts.iter().enumerate().filter(|(n, _)| source.programs[*n].gives) {
+            let sockets = Arc::new(object.sockets(n)?);
+            let ring = object.ring(n)?.map(|(map, bytes)| {
+                let (reader, counts) = (object.reader(), object.reader());
+                // The rings of all programs count together.
+                let first = all.is_empty();
+                hook_ring::RingSource {
+                    map: Arc::new(map),
+                    bytes,
+                    words: usize::from(words.unwrap_or(0)),
+                    lost: Arc::new(move || if first { counts.lost() } else { 0 }),
+                    bell: reader.bell(),
+                    awake: Arc::new(move |awake| reader.is_awake(awake)),
+                }
+            });
+            all.extend((0..part.interfaces.len()).map(|instance| Hooked {
+                port: part.port.index(),
+                instance,
+                sockets: sockets.clone(),
+                first: instance as u32 * QUEUES,
+                queues: QUEUES,
+                gives,
+                copied: self.mode == XdpMode::Generic,
+                ring: ring.clone(),
+            }));
+        }
+        Ok(all)
+    }
+}
+
+/// The words of a parameter, as programs in the hook read them.
+fn words_of(p: &wl_param, ty: ParamType) -> [u64; PARAM_WORDS] {
+    if ty != ParamType::Endpoint {
+        return [p.u, 0, 0];
+    }
+    let half = |at: usize| p.ep.ip[at..at + 8].try_into().map_or(0, u64::from_ne_bytes);
+    [half(0), half(8), u64::from(p.ep.port) | u64::from(p.ep.v4) << 16]
+}
+
+impl Placed {
+    fn has(&self, h: usize) -> bool {
+        self.parts.iter().any(|p| p.handler.index() == h && !p.filter)
+    }
+
+    pub fn hook_part(&self) -> HookPart {
+        let interfaces = self.parts.iter().flat_map(|p| p.interfaces.clone()).collect();
+        HookPart { hooked: self.hooked.clone(), interfaces }
+    }
+
+    /// Ports that the CPU neither reads nor sends to are bound to nothing.
+    fn unread(&self, m: &Module, bind: &[(String, String)]) -> Vec<(String, String)> {
+        if self.parts.is_empty() {
+            return Vec::new();
+        }
+        let rest = || m.handlers.iter().enumerate().filter(|(n, _)| !self.has(*n)).map(|h| h.1);
+        let used = |p: PortId| {
+            rest().any(|h| matches!(h.on, On::Frame { port, .. } if port == p) || Uses::of(m, h).sends.contains(&p))
+                || self.hooked.iter().any(|h| h.port == p.index())
+        };
+        let outside = |p: &PortId| {
+            matches!(m.ports[p.index()].kind, PortKind::Frames { engine: FrameEngine::Nic | FrameEngine::Kernel, .. })
+        };
+        let free = (0..m.ports.len() as u32).map(PortId).filter(|p| outside(p) && !used(*p));
+        let bound = |name: &str| bind.iter().any(|b| b.0 == name && !b.1.starts_with("nic:") && b.1 != "kernel");
+        free.map(|p| m.ports[p.index()].name.clone())
+            .filter(|n| !bound(n))
+            .map(|n| (n.clone(), format!("{n}=null")))
+            .collect()
+    }
+
+    /// The handlers that are left for the CPU.
+    pub fn rest(&self, program: Program, mut desc: Desc) -> (Program, Desc) {
+        if self.parts.is_empty() {
+            return (program, desc);
+        }
+        for (n, h) in desc.handlers.iter_mut().enumerate() {
+            if self.has(n) {
+                h.on = HandlerOn::Elsewhere
+            }
+        }
+        match &self.object {
+            Some(object) => (program.with_outside(Arc::new(Beside(object.clone()))), desc),
+            None => (program, desc),
+        }
+    }
+
+    /// The tables that the hook keeps, by their number. None: there are none.
+    pub fn tables(&self, m: &Module) -> Option<Vec<Option<Arc<dyn OutsideTable>>>> {
+        let all = wireloom_xdp::tables(m, self.object.as_slice());
+        all.iter().any(Option::is_some).then_some(all)
+    }
+
+    /// Puts the programs in front of their interfaces; a failure ends the process.
+    pub fn attach(&self, mode: XdpMode) -> impl FnOnce() + Send + 'static {
+        let interfaces: Vec<Vec<String>> = self.parts.iter().map(|p| p.interfaces.clone()).collect();
+        let (object, app) = (self.object.clone(), self.app.clone());
+        let mode = match mode {
+            XdpMode::Auto => Mode::Auto,
+            XdpMode::Native => Mode::Native,
+            XdpMode::Generic => Mode::Generic,
+        };
+        move || {
+            let Some(object) = object else { return };
+            let mut natively = true;
+            let source = locked(&object).source().clone();
+            // Frames that go on to another interface are not meant for this one's address.
+            let passes_on = !source.ports.is_empty() || !source.broadcasts.is_empty();
+            for (n, names) in interfaces.iter().enumerate() {
+                for name in names {
+                    if passes_on {
+                        take_all(name)
+                    }
+                    natively &= attach(&mut locked(&object), n, name, mode) == Mode::Native
+                }
+            }
+            // In generic mode and with jumbo frames some are too long for a ring, and would come
+            // in another order.
+            let short = |name: &String| wireloom_runtime::packet::mtu(name) <= 1500;
+            locked(&object).set_ringed(natively && interfaces.iter().flatten().all(short));
+            let mut all = interfaces.into_iter().flatten();
+            let only = all.next().filter(|_| all.next().is_none() && natively);
+            let only = only.filter(|name| wireloom_xdp::receiving_queues(name) == 1);
+            locked(&object).sort();
+            locked(&object).set_one_queue(only.is_some());
+            keep_logging(object.clone(), app);
+            sweep(object, only);
+        }
+    }
+
+    /// Tells at the end how many frames were handled.
+    pub fn tell(&self) {
+        let Some(object) = &self.object else { return };
+        while log_lines(object, &self.app) {}
+        let (o, mut names) = (locked(object), Vec::new());
+        self.parts.iter().for_each(|p| names.extend(p.interfaces.iter().map(String::as_str)));
+        let [(_, passed), (_, sent), (_, given), (_, unheard), (_, dropped)] = fates(&o);
+        let faults: u64 = (0..o.source().faults as u16).map(|k| o.faults(k)).sum();
+        let process = match self.hooked.is_empty() {
+            true => String::new(),
+            false => format!("{given} to the process, {unheard} without a socket, "),
+        };
+        eprintln!(
+            "wireloom: XDP at {}: {} frames received, {passed} to the kernel, {sent} sent, {process}{dropped} dropped, {faults} faults",
+            names.join(", "), passed + sent + given + unheard + dropped
+        );
+        if o.lines_lost() > 0 {
+            eprintln!("wireloom: {} lines of the log in XDP found no room", o.lines_lost());
+        }
+    }
+}
+
+/// Has an interface take in frames for all addresses, for as long as the process lives.
+fn take_all(interface: &str) {
+    let index = wireloom_xdp::number_of(interface).unwrap_or(0);
+    match wireloom_runtime::packet::promiscuous(index) {
+        // The kernel closes it when the process ends, however it ends.
+        Ok(socket) => std::mem::forget(socket),
+        Err(e) => eprintln!("wireloom: {interface} may leave out frames for other addresses: {e}"),
+    }
+}
+
+/// Puts a program in front of an interface; a failure ends the process.
+fn attach(object: &mut Object, program: usize, interface: &str, mode: Mode) -> Mode {
+    if wireloom_xdp::takes_tags_off(interface) {
+        eprintln!(
+            "wireloom: {interface} takes VLAN tags off frames: XDP does not see them (`ethtool -K {interface} rxvlan off`)"
+        );
+    }
+    let name = object.source().programs[program].name.clone();
+    match object.attach(program, interface, mode) {
+        Ok(Mode::Generic) => {
+            eprintln!("wireloom: {name} runs in XDP at {interface} in generic mode, which is slower than native");
+            Mode::Generic
+        }
+        Ok(mode) => {
+            eprintln!("wireloom: {name} runs in XDP at {interface}");
+            mode
+        }
+        Err(e) => {
+            eprintln!("wireloom: {e}");
+            std::process::exit(1)
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! Programs that are compiled for any machine with this kind of processor, and loaded later.
+
+use crate::layout::sizes;
+use crate::{compile, Error};
+use wireloom_codegen_c::xdp::XdpSource;
+
+/// Compiled programs: the fastest, and those that need least of the kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Portable {
+    pub first: Vec<u8>,
+    pub spare: Vec<u8>,
+    /// clang's words if its handlers could not be compiled twice.
+    pub once: Option<String>,
+}
+
+impl Portable {
+    /// Compiles programs whose loader knows the machine: [`crate::Object::load_portable`]. A table
+    /// in parts has no address of its own: the number of parts is not known.
+    pub fn of(source: &mut XdpSource) -> Result<Portable, Error> {
+        source.tables.iter_mut().filter(|t| t.sums.is_some()).for_each(|t| t.direct = None);
+        let constants = [&sizes(source)[..], &[("WL_MANUAL", 0), ("WL_ANY_MACHINE", 1)]].concat();
+        let compiled = compile(source, false, &constants)?;
+        let spare = compile(source, true, &constants)?.bytes;
+        Ok(Portable { first: compiled.bytes, spare, once: compiled.once })
+    }
+}
