@@ -294,7 +294,8 @@ impl Grammar {
         v.parser.flags = v.parser.flags & !WL_M_OMIT | if s.omit { WL_M_OMIT } else { 0 };
         if let Some((number, sign)) = s.items {
             v.parser.flags &= !(WL_M_ITEM_MASK | WL_M_BORDER);
-            v.parser.flags |= number * WL_M_ITEM | if sign { WL_M_BORDER } else { 0 };
+            v.parser.flags |= number * WL_M_ITEM;
+            v.parser.flags |= if sign { WL_M_BORDER } else { 0 };
         }
         self.save(v, s);
         match step {

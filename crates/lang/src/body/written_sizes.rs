@@ -237,9 +237,10 @@ impl Lower<'_, '_> {
         if fields.params.is_empty() && cases.iter().any(|c| asks(&c.guard)) {
             return Ok(None);
         }
-        let literal = match &case.guard {
-            ir::Guard::Literal { values, peek: false } => values.first().map_or(0, |v| v.len() as u64),
-            _ => 0,
+        let literal = if let ir::Guard::Literal { values, peek: false } = &case.guard {
+            values.first().map_or(0, |v| v.len() as u64)
+        } else {
+            0
         };
         let case = case.fields.clone();
         Ok(self.all_written(fields, &case)?.map(|n| plus(n, build::u64(literal))))
@@ -279,6 +280,7 @@ fn delimiter(until: Option<&ir::Until>) -> u64 {
 }
 
 /// An expression that can be evaluated twice: it does nothing.
+#[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
 fn is_name_or_field(e: &wireloom_syntax::ast::Expr) -> bool {
     use wireloom_syntax::ast::ExprKind;
     match &*e.kind {

@@ -171,9 +171,10 @@ impl Builder<'_, '_> {
         let own = build::cast(T_U64, read(self, field));
         let mut total = build::u64(sum.plus as u64);
         for f in &sum.lengths {
-            let len = match self.ir(*f).kind {
-                FieldKind::Bytes { .. } => build::len_bytes(read(self, *f)),
-                _ => self.raw_len(*f),
+            let len = if matches!(self.ir(*f).kind, FieldKind::Bytes { .. }) {
+                build::len_bytes(read(self, *f))
+            } else {
+                self.raw_len(*f)
             };
             total = build::bin(T_U64, BinOp::Add, total, len);
         }

@@ -128,7 +128,7 @@ impl Core {
         }
         if last {
             self.upstream_ready(id);
-            if !self.conns.get(id).is_some_and(|c| !c.has(flag::LEFT | flag::DOOMED)) {
+            if self.conns.get(id).is_none_or(|c| c.has(flag::LEFT | flag::DOOMED)) {
                 return Some(rest.n);
             }
         }
