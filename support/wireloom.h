@@ -45,7 +45,12 @@ enum { WL_M_CLOSE = 1,       /* the connection ends after this message (and its 
        WL_M_EXPECTS = 65536, /* the client of the request waits until it is told to send the rest    */
        WL_M_OWES = 131072,   /* the server answers this message of a client, at last with WL_M_SETTLES  */
        WL_M_UNFINISHED = 262144, /* this message of a client is done with once one of WL_M_OWES follows */
-       WL_M_SETTLES = 524288 };  /* this message of a server ends an answer that is owed               */
+       WL_M_SETTLES = 524288,    /* this message of a server ends an answer that is owed               */
+       WL_M_ITEMS = 1048576, /* set by the runtime behind parse(): tail() answers WL_MORE where an item of a stream
+                                of units with a handler begins or ends, though bytes may be left: it is called again */
+       WL_M_BORDER = 2097152,    /* changes at each such place                                         */
+       WL_M_ITEM = 4194304,  /* times the stream's number: the bytes that come next are an item's; else 0 */
+       WL_M_ITEM_MASK = 62914560 };
 
 /* First member of every unit's view. A view is the parser's whole state: position independent (all
  * offsets count from the message's first byte), resumable at any byte, freely movable by memcpy. */

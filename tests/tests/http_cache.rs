@@ -271,3 +271,79 @@ fn curl_through_the_cache_before_nginx_and_purge() {
     assert!(admin::signal(page, "http_cache/purge_all").contains("\"sum\":2"));
     assert_ne!(curl(&[], "/a"), second);
 }
+
+/// RFC 9111 section 4.4: nginx changes its files by PUT and DELETE.
+#[test]
+fn writes_through_the_cache_are_seen_at_once() {
+    if !require_tool("curl") {
+        return;
+    }
+    let nginx = Process::nginx("location / { dav_methods PUT DELETE; add_header Cache-Control max-age=60 always; }");
+    let front = cache(nginx.port, &[]);
+    let curl = |args: &[&str], target: &str| {
+        let url = format!("http://127.0.0.1:{}{target}", front.port);
+        let out = Command::new("curl").args(["-s", "--max-time", "10"]).args(args).arg(url).output();
+        String::from_utf8_lossy(&out.expect("curl runs").stdout).into_owned()
+    };
+    for text in ["one", "two", "three"] {
+        curl(&["-X", "PUT", "--data-binary", text], "/page");
+        for _ in 0..3 {
+            assert_eq!(curl(&[], "/page"), text);
+        }
+    }
+    curl(&["-X", "DELETE"], "/page");
+    assert!(curl(&["-i"], "/page").starts_with("HTTP/1.1 404"));
+}
+
+/// An answer that was under way when its target was changed is not kept.
+#[test]
+fn a_write_while_its_target_is_fetched() {
+    let backend = Backend::new();
+    let front = cache(backend.port, &[]);
+    let mut reader = Client::connect(front.port);
+    reader.send(get("/a", ""));
+    let mut fetch = backend.accept();
+    fetch.take_head();
+    let mut writer = Client::connect(front.port);
+    writer.send("PUT /a HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nnew");
+    Asked::by(&backend, &answer("Connection: close\r\n", "done"));
+    assert_eq!(read(&mut writer).1, "done");
+    fetch.send(answer("Cache-Control: max-age=60\r\n", "old"));
+    assert_eq!(read(&mut reader).1, "old");
+    reader.send(get("/a", ""));
+    fetch.take_head();
+    fetch.send(answer("Cache-Control: max-age=60\r\n", "new"));
+    assert_eq!(read(&mut reader).1, "new");
+}
+
+/// A client has so many requests in a second, another one its own.
+#[test]
+fn a_client_that_asks_too_often_is_refused() {
+    if !require_tool("wrk") || !require_tool("curl") {
+        return;
+    }
+    let nginx = Process::nginx("location / { add_header Cache-Control max-age=60; return 200 page; }");
+    let front = cache(nginx.port, &["per_second=100", "at_once=20"]);
+    let url = format!("http://127.0.0.1:{}/", front.port);
+    let out = Command::new("wrk").args(["-t1", "-c8", "-d1s", &url]).output().expect("wrk runs");
+    let text = String::from_utf8_lossy(&out.stdout).into_owned();
+    let number = |before: &str, after: &str| -> u64 {
+        let line = text.lines().find(|l| l.contains(before) && l.contains(after)).unwrap_or("0");
+        let word = line.split(|c: char| !c.is_ascii_digit()).find(|w| !w.is_empty());
+        word.and_then(|w| w.parse().ok()).unwrap_or(0)
+    };
+    let all = number(" requests in ", "read");
+    let refused: u64 = text
+        .lines()
+        .find_map(|l| l.split("Non-2xx or 3xx responses: ").nth(1))
+        .and_then(|n| n.trim().parse().ok())
+        .unwrap_or_else(|| panic!("{text}"));
+    // On a busy machine its second may be longer.
+    let given = all - refused;
+    assert!(refused > 100 && (60..400).contains(&given), "{given} of {all}: {text}");
+    let curl = |from: &str| {
+        let args = ["-s", "-o", "/dev/null", "-w", "%{http_code}", "--max-time", "10", "--interface", from, &url];
+        String::from_utf8_lossy(&Command::new("curl").args(args).output().expect("curl runs").stdout).into_owned()
+    };
+    assert_eq!(curl("127.0.0.2"), "200");
+}

@@ -114,3 +114,31 @@ fn redis_request() {
 fn redis_response() {
     rebuilds("item", 45, 60, 5);
 }
+
+#[test]
+fn units_in_lengths_that_depend_on_each_other() {
+    rebuilds_of("frame", 2000, 50, 90, 50);
+}
+
+/// Built from values, a message is read as these values, and built again it is the same bytes.
+#[test]
+fn lengths_are_those_of_what_follows() {
+    let (of_values, of_frames) = (twins_of(FILE, Some("value")), twins_of(FILE, Some("frame")));
+    let module: &Arc<Module> = &of_values.module;
+    let compiled = of_values.compiled.as_ref().unwrap_or(&of_values.interpreted);
+    let protocol = &module.protocols[module.ports[0].protocols[0].index()];
+    let unit = protocol.response.expect("it answers");
+    let mut built = 0;
+    for seed in seeds(150) {
+        let Some(values) = Generator::new(module, seed).message(protocol.request, &[]) else { continue };
+        let message = again(module, &of_values.interpreted, &values);
+        assert_eq!(message.escape_ascii().to_string(), again(module, compiled, &values).escape_ascii().to_string());
+        let read = fields(module, unit, &message);
+        assert!(!read.starts_with("not read"), "{read}");
+        let second = again(&of_frames.module, &of_frames.interpreted, &message);
+        assert_eq!(message.escape_ascii().to_string(), second.escape_ascii().to_string());
+        built += 1;
+    }
+    assert!(built > 30, "{built}");
+    no_internal_errors();
+}

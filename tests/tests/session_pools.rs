@@ -373,6 +373,57 @@ fn a_session_with_bytes_behind_its_reset_is_given_to_nobody() {
     client.expect(frame(b'f', 0, b"")).expect_closed();
 }
 
+/// Bytes that the proxy has not read yet are seen, too: before a session goes to a client that
+/// waits, its socket is looked at. Here the confirmation ends where the proxy's first read ends.
+#[test]
+fn a_session_with_unread_bytes_behind_its_reset_is_given_to_nobody() {
+    const ONE_READ: usize = 64 << 10;
+    let folder = Folder::new("session_pools_unread");
+    let mut backend = Backend::new();
+    let proxy = start(&folder, backend.port, &["--cores", "1"]);
+    let (mut client, mut session) = logged_in(&proxy, &mut backend, 3);
+    client.send(frame(b'q', 3, b"waits"));
+    session.expect_silence(Duration::from_millis(200));
+    let noise = frame(b'N', 0, &vec![0; ONE_READ - as_new().len() - frame(b'N', 0, b"").len()]);
+    let all = [noise, as_new()].concat();
+    assert_eq!(all.len(), ONE_READ);
+    proxy.stop();
+    session.send([all, answer(4, b"of another")].concat());
+    proxy.resume();
+    client.expect(frame(b'f', 0, b"")).expect_closed();
+}
+
+/// A session is given back only if its reset is one message: a second one would have an answer of
+/// its own, and none leaves the session as it is.
+#[test]
+fn a_reset_is_exactly_one_message() {
+    let folder = Folder::new("session_pools_one_reset");
+    let reply = "reply Frame { kind: 'X', who: 0, body: \"\" }";
+    for (n, reset) in ["if unix_time() == 0 { REPLY }", "if unix_time() > 0 { REPLY }"].iter().enumerate() {
+        let backend = Backend::new();
+        let file = folder.name_of(&format!("shell_{n}.loom"));
+        assert!(SHELL.contains(reply));
+        let text = SHELL
+            .replace(&format!("on reset {{ {reply} }}"), &format!("on reset {{ {} }}", reset.replace("REPLY", reply)));
+        assert_ne!(text, SHELL);
+        std::fs::write(&file, text).expect("the folder is writable");
+        let set = servers(&[backend.port]);
+        let proxy = Wireloom::run_file(&file, &["--interpret", "--cores", "1", "--set", &set], |_| {});
+        let mut client = Client::connect(proxy.port);
+        client.send(frame(b'q', 3, b"user 0"));
+        let mut session = backend.accept();
+        session.expect(frame(b'q', 3, b"user 0"));
+        session.send(answer(3, b""));
+        client.expect(answer(3, b""));
+        match n {
+            0 => session.expect_closed(),
+            _ => {
+                session.expect(frame(b'X', 0, b""));
+            }
+        }
+    }
+}
+
 /// The last session of connected clients stays, however old it is.
 #[test]
 fn old_sessions_end_when_they_are_idle() {

@@ -699,10 +699,26 @@ impl Parser<'_, '_> {
         }
     }
 
-    pub fn stream_unit(&mut self, inst: &Inst, unit: UnitId, args: &[Expr], until: Option<&Expr>, member: &str) {
+    /// An item of a stream begins here (`number` is the stream's), or the last one ends (0). The
+    /// runtime looks at the bytes before, if it has asked for that.
+    fn border(&mut self, number: u32) {
+        let label = self.reserve();
+        line!(
+            self,
+            "if (v->p.flags & WL_M_ITEMS) {{ v->p.flags = ((v->p.flags & ~(uint32_t)WL_M_ITEM_MASK) ^ WL_M_BORDER) | {number}u * WL_M_ITEM; v->p.pc = {label}; RETURN(WL_MORE) }}\nL{label}:;"
+        );
+        self.ensured = 0;
+    }
+
+    pub fn stream_unit(&mut self, inst: &Inst, f: FieldId, member: &str) {
+        let FieldKind::StreamUnit { unit, args, until } = &self.field_of(inst.unit, f).kind else { return };
+        let (unit, number) = (*unit, self.watched(inst, f));
         self.end_head(false);
         self.commit();
         line!(self, "for (;;) {{\n{}", self.rebase());
+        if number > 0 {
+            self.border(number)
+        }
         self.nested(inst, unit, args, member);
         match until {
             None => line!(self, "break;\n}}"),
@@ -718,6 +734,9 @@ impl Parser<'_, '_> {
             }
         }
         self.commit();
+        if number > 0 {
+            self.border(0)
+        }
         self.ensured = 0;
     }
 }

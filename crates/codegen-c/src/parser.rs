@@ -135,6 +135,15 @@ impl<'g, 'm> Parser<'g, 'm> {
         grammar::begins_tail(self.g.m, self.message, u, f)
     }
 
+    /// The number of a stream whose items have a handler; 0: they have none.
+    pub fn watched(&self, inst: &Inst, f: FieldId) -> u32 {
+        if inst.unit == self.message && inst.at == "v->f" {
+            self.g.m.stream_number(inst.unit, f)
+        } else {
+            0
+        }
+    }
+
     /// Ends the head here, if it has not ended.
     pub fn end_head(&mut self, until_eof: bool) {
         let eof = if until_eof { " | WL_M_UNTIL_EOF" } else { "" };
@@ -324,7 +333,7 @@ impl<'g, 'm> Parser<'g, 'm> {
             }
             FieldKind::List { .. } => self.list(inst, f, member, extent),
             FieldKind::StreamBytes { extent: e } => self.stream_bytes(inst, field, e, extent),
-            FieldKind::StreamUnit { unit, args, until } => self.stream_unit(inst, *unit, args, until.as_ref(), member),
+            FieldKind::StreamUnit { .. } => self.stream_unit(inst, f, member),
             FieldKind::Switch { cases } => self.switch(inst, field, cases, member, extent),
             FieldKind::Let { value } => self.computed(inst, field, value, store),
             FieldKind::Require { cond } => {

@@ -501,6 +501,9 @@ pub struct ProtocolDesc {
     /// None: one-way (a stream of messages without answers).
     pub response: Option<u32>,
     pub sharing: Sharing,
+    /// Nothing is sent to a server before its first message has come.
+    #[serde(default)]
+    pub server_first: bool,
     pub order: Order,
     /// Bytes with which a request can begin.
     pub first: Vec<u8>,
@@ -651,6 +654,12 @@ pub enum HandlerOn {
         port: u32,
         alternative: u32,
         changes: bool,
+        /// Whose messages they are, where connections of the port belong to clients.
+        #[serde(default)]
+        upstream: Option<u32>,
+        /// Items of this stream of units; 0: pieces of bytes.
+        #[serde(default)]
+        stream: u32,
     },
     /// A message on an upstream; its opening, its end.
     Upstream {

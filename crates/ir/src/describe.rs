@@ -147,6 +147,7 @@ fn protocol_desc(m: &crate::Module, p: &crate::Protocol) -> ProtocolDesc {
         request: p.request.0,
         response: p.response.map(|u| u.0),
         sharing: p.sharing,
+        server_first: p.server_first,
         order: order.map_or(Order::InOrder, |(offset, width)| Order::ById { offset, width }),
         first: m.units.get(p.request.index()).map_or_else(Vec::new, |u| u.first.iter().collect()),
         ignore: p.ignore.clone(),
@@ -222,12 +223,14 @@ fn handler_desc(m: &crate::Module, h: &crate::Handler, pauses: Option<u32>, half
                 alternative: alternatives.iter().position(|p| *p == protocol).unwrap_or(0) as u32,
             }
         }
-        crate::On::Piece { port, protocol } => {
+        crate::On::Piece { port, protocol, upstream, stream } => {
             let alternatives = m.ports.get(port.index()).map_or(&[][..], |p| &p.protocols);
             HandlerOn::Piece {
                 port: port.0,
                 alternative: alternatives.iter().position(|p| *p == protocol).unwrap_or(0) as u32,
                 changes: changes_pieces(&h.body),
+                upstream: upstream.map(|u| u.0),
+                stream: m.message_of(h.on).zip(stream).map_or(0, |((_, unit), f)| m.stream_number(unit, f)),
             }
         }
         crate::On::Frame { port, .. } => HandlerOn::Frame { port: port.0 },

@@ -407,6 +407,9 @@ pub struct Protocol {
     #[serde(default)]
     pub request_args: Vec<Expr>,
     pub sharing: desc::Sharing,
+    /// Of a conversation: nothing is sent to a server before its first message has come.
+    #[serde(default)]
+    pub server_first: bool,
     pub order_by: Option<FieldId>,
     /// Over the message itself (`Root::This`), its unit's parameters, evaluated when the head is
     /// complete.
@@ -488,6 +491,7 @@ impl Protocol {
             response_args: Vec::new(),
             request_args: Vec::new(),
             sharing,
+            server_first: false,
             order_by: None,
             close_request: None,
             no_reply: None,
@@ -555,6 +559,10 @@ impl Protocol {
 
     /// Most bytes of a piece that a handler of pieces sees at once.
     pub const PIECE_MAX: u64 = 64 << 10;
+    /// Most bytes of an item of a stream that has a handler.
+    pub const ITEM_MAX: u64 = 1 << 20;
+    /// Most streams of a unit whose items have handlers.
+    pub const ITEM_STREAMS: usize = 15;
 
     /// So many first bytes of a refused message are told (`WL_START`).
     pub const START: u64 = 32;

@@ -26,10 +26,13 @@ pub enum On {
     Closed(PortId),
     /// A piece of the streamed bytes of a message of a port: a request where it listens, an answer
     /// where it connects. Local 0 is the message, whose streamed bytes ([`ExprKind::Held`]) are the
-    /// piece.
+    /// piece. With a stream, a field of the message's unit, it is an item of that stream of units.
     Piece {
         port: PortId,
         protocol: ProtocolId,
+        /// Whose messages they are, where connections of the port belong to clients.
+        upstream: Option<UpstreamId>,
+        stream: Option<FieldId>,
     },
     /// A message on an upstream of a client's conversation; local 0 is the message. The protocol is
     /// as in [`StmtKind::Tell`].
@@ -117,7 +120,7 @@ impl Module {
         let unit = |p: ProtocolId, of: fn(&Protocol) -> Option<UnitId>| Some((p, of(self.protocols.get(p.index())?)?));
         match on {
             On::Message { protocol, .. } => unit(protocol, |p| Some(p.request)),
-            On::Piece { port, protocol } => match self.ports.get(port.index())?.kind {
+            On::Piece { port, protocol, .. } => match self.ports.get(port.index())?.kind {
                 desc::PortKind::Listen(_) => unit(protocol, |p| Some(p.request)),
                 desc::PortKind::Connect(_) | desc::PortKind::Frames { .. } => unit(protocol, |p| p.response),
             },
@@ -128,5 +131,24 @@ impl Module {
             On::UpstreamOpened(_) | On::UpstreamClosed(_) | On::Frame { .. } | On::Check { .. } => None,
             On::Fault | On::Start | On::End | On::Every(_) | On::Test(_) => None,
         }
+    }
+
+    /// The streams of a message's unit whose items have handlers, in the order of its fields. A
+    /// parser names them by their place here, counted from 1.
+    pub fn item_streams(&self, unit: UnitId) -> Vec<FieldId> {
+        let of = |h: &Handler| match h.on {
+            On::Piece { stream, .. } if self.message_of(h.on).is_some_and(|(_, u)| u == unit) => stream,
+            On::Message { .. } | On::Frame { .. } | On::Opened(_) | On::Greeting(_) | On::Probe(_) => None,
+            On::Reset(_) | On::Closed(_) | On::Piece { .. } | On::Upstream { .. } | On::UpstreamOpened(_) => None,
+            On::UpstreamClosed(_) | On::Fault | On::Start | On::End | On::Every(_) | On::Signal(_) => None,
+            On::Test(_) | On::Check { .. } => None,
+        };
+        let all: std::collections::BTreeSet<u32> = self.handlers.iter().filter_map(of).map(|f| f.0).collect();
+        all.into_iter().map(FieldId).collect()
+    }
+
+    /// The number of a stream of units among those whose items have handlers; 0: it is none.
+    pub fn stream_number(&self, unit: UnitId, stream: FieldId) -> u32 {
+        self.item_streams(unit).iter().position(|f| *f == stream).map_or(0, |n| n as u32 + 1)
     }
 }

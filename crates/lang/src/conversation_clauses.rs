@@ -31,7 +31,7 @@ impl Compiler<'_> {
         for c in &p.clauses {
             let fits = match &c.kind {
                 ClauseKind::Up(..) | ClauseKind::Down(..) | ClauseKind::Session { .. } => true,
-                ClauseKind::OnFault { .. } | ClauseKind::OnReset { .. } => true,
+                ClauseKind::OnFault { .. } | ClauseKind::OnReset { .. } | ClauseKind::ServerFirst => true,
                 ClauseKind::Sharing(kind) => *kind == SharingKind::Session,
                 ClauseKind::Flag { flag, .. } => matches!(
                     flag,
@@ -54,6 +54,14 @@ impl Compiler<'_> {
             }
         }
         Ok(true)
+    }
+
+    /// Requests and answers have no greeting of the server: its first message would be an answer.
+    pub fn no_greeting_here(&mut self, span: Span) {
+        let d = Diagnostic::error("E0696", span, "a server that is asked does not speak first")
+            .label("only in a conversation")
+            .hint("write `up Query  down Answer  sharing session` with your units");
+        self.report(d);
     }
 
     /// `session mode: Mode` of a protocol: each conversation has its own.

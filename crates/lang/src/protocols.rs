@@ -46,7 +46,12 @@ impl Compiler<'_> {
         let id = ir::ProtocolId(self.m.protocols.len() as u32);
         let sharing = if talks { ir::desc::Sharing::Session } else { ir::desc::Sharing::Exclusive };
         let protocol = ir::Protocol::new(name, request, sharing);
-        self.m.protocols.push(ir::Protocol { response, ..protocol });
+        let server_first = p.clauses.iter().find(|c| matches!(c.kind, ClauseKind::ServerFirst));
+        if let Some(c) = server_first.filter(|_| !talks) {
+            self.no_greeting_here(c.span);
+        }
+        let server_first = server_first.is_some() && talks;
+        self.m.protocols.push(ir::Protocol { response, server_first, ..protocol });
         let asked = (0, vec![]);
         self.protocols.push(ProtocolInfo {
             module,
@@ -135,6 +140,7 @@ impl Compiler<'_> {
             | ClauseKind::Sharing(SharingKind::Session)
             | ClauseKind::Forward { .. }
             | ClauseKind::Stateless
+            | ClauseKind::ServerFirst
             | ClauseKind::OnRequest { .. } => Ok(()),
             ClauseKind::Response(_, args) => self.args_clause(module, id, args, c.span),
             ClauseKind::Up(_, args) => {

@@ -41,6 +41,10 @@ pub const WL_M_RESET: u32 = 16384;
 pub const WL_M_OWES: u32 = 131_072;
 pub const WL_M_UNFINISHED: u32 = 262_144;
 pub const WL_M_SETTLES: u32 = 524_288;
+pub const WL_M_ITEMS: u32 = 1 << 20;
+pub const WL_M_BORDER: u32 = 1 << 21;
+pub const WL_M_ITEM: u32 = 1 << 22;
+pub const WL_M_ITEM_MASK: u32 = 15 << 22;
 /// `wl_host.upstream_fact`.
 pub const WL_UPSTREAM_ID: u32 = 0;
 pub const WL_UPSTREAM_INSTANCE: u32 = 1;

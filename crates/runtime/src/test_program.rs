@@ -340,6 +340,7 @@ fn desc(exclusive: bool) -> Desc {
             request: 0,
             response: Some(1),
             sharing: if exclusive { Sharing::Exclusive } else { Sharing::Pipelined },
+            server_first: false,
             order: Order::InOrder,
             first: (0..=255).collect(),
             default_ctx: 0,

@@ -111,6 +111,8 @@ pub enum ClauseKind {
     Order { by: Option<Ident> },
     /// `sharing pipelined` / `sharing exclusive` / `sharing session`
     Sharing(SharingKind),
+    /// `server_first`: nothing is sent to a server before its first message has come
+    ServerFirst,
     /// `stateless`: a server keeps nothing about a connection that a request on it depends on
     Stateless,
     /// `close request when e`, `close response when e`, `interim when e`, `tunnel when e`,
@@ -449,10 +451,13 @@ pub enum On {
         event: Ident,
         param: Option<Ident>,
     },
-    /// `on client.body(req, piece)`: a piece of a message's streamed bytes
+    /// `on client.body(req, piece)`: a piece of a message's streamed bytes;
+    /// `on client.batch(req: feed.up, item)`: an item of its stream of units
     Body {
         port: Ident,
-        message: Ident,
+        stream: Ident,
+        message: Option<Ident>,
+        protocol: Option<Path>,
         piece: Ident,
     },
     Fault(Ident),

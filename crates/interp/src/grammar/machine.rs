@@ -22,6 +22,9 @@ pub struct State {
     pub ends: bool,
     /// The bytes that come next are not passed on.
     pub omit: bool,
+    /// The borders of items are told: the number of the stream at hand, and a sign that changes at
+    /// each.
+    pub items: Option<(u32, bool)>,
 }
 
 /// How far a run of the machine came.
@@ -32,7 +35,8 @@ pub enum Step {
     More,
     /// At the end of the head.
     Begin,
-    /// From here on bytes are passed on and were not before, or the other way round.
+    /// From here on bytes are passed on and were not before, or the other way round; or an item of
+    /// a stream begins or ends.
     Cut,
     End,
     Fault {
@@ -144,6 +148,13 @@ impl Machine<'_> {
                 }
             }
             TailOp::Run(r) => self.run_bytes(r, s, pos)?,
+            TailOp::Border(number) => {
+                if let Some((_, sign)) = s.items {
+                    s.items = Some((*number, !sign));
+                    s.pc = next;
+                    return Err(Step::Cut);
+                }
+            }
             TailOp::Mark(slot) => s.slots[*slot] = Value::Int(s.extra.total as u128),
             TailOp::Align { to, start, .. } => {
                 let over = s.extra.total.wrapping_sub(start_of(*start, &s.slots)) % (*to).max(1) as u64;

@@ -160,6 +160,7 @@ impl Grammar {
             until_eof: false,
             ends: false,
             omit: false,
+            items: None,
         };
         machine::capture(&self.module, &program.captures[tail::HEAD], node, buf, &mut s.slots);
         let mut pos = def.body[..def.tail as usize].last().and_then(|f| node.field(*f)).map_or(0, |f| f.next);
@@ -270,6 +271,7 @@ impl Grammar {
             until_eof: false,
             ends: false,
             omit: v.parser.flags & WL_M_OMIT != 0,
+            items: items(v.parser.flags),
         };
         let m = self.machine(program, buf, eof, &args, false);
         // The bytes of a run that the runtime has passed on by itself.
@@ -290,6 +292,11 @@ impl Grammar {
         }
         v.parser.flags |= ends(s.until_eof, s.ends);
         v.parser.flags = v.parser.flags & !WL_M_OMIT | if s.omit { WL_M_OMIT } else { 0 };
+        if let Some((number, sign)) = s.items {
+            v.parser.flags &= !(WL_M_ITEM_MASK | WL_M_BORDER);
+            v.parser.flags |= number * WL_M_ITEM;
+            v.parser.flags |= if sign { WL_M_BORDER } else { 0 };
+        }
         self.save(v, s);
         match step {
             Step::End => {
@@ -324,6 +331,12 @@ impl Grammar {
         let args = self.args(unit, ctx);
         p.unit(unit, def, 0, args, def.body.len()).map_err(|h| format!("{}: read back: {h:?}", def.name))
     }
+}
+
+/// Of a message whose items have a handler: the number of the stream at hand, and the sign that
+/// changes at each border.
+fn items(flags: u32) -> Option<(u32, bool)> {
+    (flags & WL_M_ITEMS != 0).then_some(((flags & WL_M_ITEM_MASK) / WL_M_ITEM, flags & WL_M_BORDER != 0))
 }
 
 /// The facts about a message's end that its fields say.

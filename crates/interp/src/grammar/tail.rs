@@ -59,6 +59,9 @@ pub enum TailOp {
     Pass(Expr),
     /// The bytes before this point are accepted.
     Commit,
+    /// Before an item of the stream of this number, or behind the last one (0): who has asked for
+    /// it looks at the bytes before.
+    Border(u32),
     /// Notes the position.
     Mark(Slot),
     Fault {
@@ -284,7 +287,10 @@ impl Compiler<'_> {
                 self.out.insts[inst].at.insert(f, Loc::Inst(inner));
                 Ok(())
             }
-            FieldKind::StreamUnit { unit, args, until } => self.stream_unit(inst, *unit, args, until.as_ref()),
+            FieldKind::StreamUnit { unit, args, until } => {
+                let number = if inst == 0 { self.m.stream_number(id, f) } else { 0 };
+                self.stream_unit(inst, (*unit, args), until.as_ref(), number)
+            }
             FieldKind::List { element, max, extent } => {
                 self.list(inst, f, &field, &TailList { element: *element, max: *max, extent })
             }
@@ -392,8 +398,18 @@ impl Compiler<'_> {
         Ok(inst)
     }
 
-    fn stream_unit(&mut self, inst: usize, id: UnitId, args: &[Expr], until: Option<&Expr>) -> Result<(), String> {
+    /// `number`: the stream's, if its items have a handler.
+    fn stream_unit(
+        &mut self,
+        inst: usize,
+        (id, args): (UnitId, &[Expr]),
+        until: Option<&Expr>,
+        number: u32,
+    ) -> Result<(), String> {
         let top = self.emit(TailOp::Commit);
+        if number > 0 {
+            self.emit(TailOp::Border(number));
+        }
         let item = self.nested(inst, id, args)?;
         if let Some(until) = until {
             let mut done = until.clone();
@@ -401,6 +417,9 @@ impl Compiler<'_> {
             self.emit(TailOp::Unless(done, top));
         }
         self.emit(TailOp::Commit);
+        if number > 0 {
+            self.emit(TailOp::Border(0));
+        }
         Ok(())
     }
 

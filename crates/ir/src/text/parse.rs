@@ -305,7 +305,12 @@ impl Parser {
         let on = match self.any_word()?.as_str() {
             "message" => On::Message { port: PortId(self.index()?), protocol: ProtocolId(self.index()?) },
             "frame" => On::Frame { port: PortId(self.index()?), unit: UnitId(self.index()?) },
-            "piece" => On::Piece { port: PortId(self.index()?), protocol: ProtocolId(self.index()?) },
+            "piece" => {
+                let (port, protocol) = (PortId(self.index()?), ProtocolId(self.index()?));
+                let upstream = if self.eat_word("upstream") { Some(UpstreamId(self.index()?)) } else { None };
+                let stream = if self.eat_word("items") { Some(FieldId(self.num()?)) } else { None };
+                On::Piece { port, protocol, upstream, stream }
+            }
             "opened" => On::Opened(PortId(self.index()?)),
             "greeting" => On::Greeting(PortId(self.index()?)),
             "probe" => On::Probe(PortId(self.index()?)),

@@ -136,6 +136,7 @@ impl Parser {
                         s.num()?
                     }))
                 }
+                "server_first" => p.server_first = true,
                 "order_by" => p.order_by = Some(FieldId(s.index()?)),
                 "request_arg" => p.request_args.push(s.expr()?),
                 "response_arg" => p.response_args.push(s.expr()?),

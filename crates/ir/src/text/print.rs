@@ -426,9 +426,11 @@ impl Printer<'_> {
                 format!("message {} {}", self.port_ref(*port), self.protocol_ref(*protocol))
             }
             On::Frame { port, unit } => format!("frame {} {}", self.port_ref(*port), self.unit_ref(*unit)),
-            On::Piece { port, protocol } => {
+            On::Piece { port, protocol, upstream, stream } => {
                 let protocol = reference(self.m.protocols.get(protocol.index()).map(|p| p.name.as_str()), protocol.0);
-                format!("piece {} {protocol}", self.port_ref(*port))
+                let upstream = upstream.map_or(String::new(), |u| format!(" upstream {}", self.upstream_ref(u)));
+                let stream = stream.map_or(String::new(), |f| format!(" items {}", f.0));
+                format!("piece {} {protocol}{upstream}{stream}", self.port_ref(*port))
             }
             On::Opened(p) => format!("opened {}", self.port_ref(*p)),
             On::Greeting(p) => format!("greeting {}", self.port_ref(*p)),
@@ -536,6 +538,9 @@ impl Printer<'_> {
                 Sharing::Session => "session",
             }
         ));
+        if p.server_first {
+            lines.push("server_first".into())
+        }
         if let Some(f) = p.order_by {
             lines.push(format!("order_by {}", self.field_ref(Some(p.request), f)))
         }

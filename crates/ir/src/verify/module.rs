@@ -317,6 +317,7 @@ impl Checker<'_> {
                         self.error(&path, "its messages do not exist");
                         continue;
                     };
+                    self.piece(&path, h.on, unit);
                     vec![Ty::Msg(unit)]
                 }
                 On::UpstreamOpened(c) => {
@@ -355,7 +356,7 @@ impl Checker<'_> {
             self.need(ok, &path, "its first locals are not what the event gives");
             let (reply, conn) = match h.on {
                 On::Message { protocol, .. } => (m.protocols[protocol.index()].response, true),
-                On::Piece { port, protocol } => {
+                On::Piece { port, protocol, .. } => {
                     let listens =
                         m.ports.get(port.index()).is_some_and(|p| matches!(p.kind, desc::PortKind::Listen(_)));
                     (m.protocols[protocol.index()].response.filter(|_| listens), true)
@@ -391,6 +392,19 @@ impl Checker<'_> {
                 self.plan(&path, h)
             }
         }
+    }
+
+    /// Items with a handler are those of a stream of units of their message.
+    fn piece(&mut self, path: &str, on: On, unit: UnitId) {
+        let On::Piece { port, upstream, stream, .. } = on else { return };
+        let known = upstream.is_none_or(|u| self.m.upstreams.get(u.index()).is_some_and(|u| u.port == port));
+        self.need(known, path, "its upstream is none of its port");
+        let Some(f) = stream else { return };
+        let field = self.m.units.get(unit.index()).and_then(|u| u.fields.get(f.index()));
+        let items = field.is_some_and(|f| matches!(f.kind, FieldKind::StreamUnit { .. }));
+        self.need(items, path, "its items are those of no stream");
+        let few = self.m.item_streams(unit).len() <= Protocol::ITEM_STREAMS;
+        self.need(few, path, "too many streams of its message have handlers");
     }
 
     /// Which headers backends may look for first.

@@ -185,7 +185,7 @@ impl Compiler<'_> {
             other => {
                 let hint = crate::names::suggest(other, ["closed", "opened"].into_iter());
                 let d = Diagnostic::error("E0201", event.span, format!("a connection has no event `{other}`"))
-                    .note("events: `opened`, `closed`");
+                    .note("events: `opened`, `closed`; or a stream of units of its messages, by name");
                 return Err(self.report(crate::names::with_hint(d, hint)));
             }
         };

@@ -12,6 +12,9 @@ use wireloom_ir::{self as ir, desc};
 use wireloom_syntax::ast::{self, Expr, Ident, On, Path, Span};
 use wireloom_syntax::Diagnostic;
 
+/// The events of ports. Streams of units are handled by their names, unless they have one of these.
+const EVENTS: [&str; 4] = ["closed", "greeting", "opened", "probe"];
+
 impl Compiler<'_> {
     pub fn handler(&mut self, module: ModId, app: &str, h: &ast::Handler, span: Span) -> R<()> {
         match &h.on {
@@ -21,6 +24,11 @@ impl Compiler<'_> {
                 self.upstream_handler(module, app, h, span)
             }
             On::Message { .. } => self.message_handler(module, app, h, span),
+            On::Event { port, event, param: Some(_) }
+                if !EVENTS.contains(&event.name.as_str()) && self.names_a_stream(port, event) =>
+            {
+                self.piece_handler(module, app, h, span)
+            }
             On::Event { port, .. } if matches!(self.app.get(&port.name), Some(AppName::Upstream(_))) => {
                 self.upstream_event(module, app, h, span)
             }
@@ -201,9 +209,10 @@ impl Compiler<'_> {
             "greeting" => ir::On::Greeting(p),
             "probe" => ir::On::Probe(p),
             other => {
-                let hint = crate::names::suggest(other, ["closed", "greeting", "opened", "probe"].into_iter());
-                let d = Diagnostic::error("E0201", event.span, format!("a port has no event `{other}`"))
-                    .note("events: `opened`, `greeting`, `probe`, `closed`");
+                let hint = crate::names::suggest(other, EVENTS.into_iter());
+                let d = Diagnostic::error("E0201", event.span, format!("a port has no event `{other}`")).note(
+                    "events: `opened`, `greeting`, `probe`, `closed`; or a stream of units of its messages, by name",
+                );
                 return Err(self.report(crate::names::with_hint(d, hint)));
             }
         };

@@ -23,7 +23,7 @@ pub mod message_queues;
 pub mod nodes;
 mod packet_caches;
 mod packet_fields;
-mod pieces;
+pub mod pieces;
 pub mod ports;
 pub mod queues;
 pub mod scope;

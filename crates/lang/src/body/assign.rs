@@ -30,6 +30,9 @@ impl Lower<'_, '_> {
         if self.in_frame(place) {
             return self.frame_assign(place, op, value, span);
         }
+        if let Some(given) = op.is_none().then(|| self.give_item(place, value, span)).flatten() {
+            return given;
+        }
         let (root, path) = self.place(place)?;
         match root {
             Root::Table(t, key) if path.is_empty() => self.assign_table(t, &key, op, value, span),

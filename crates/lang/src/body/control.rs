@@ -21,6 +21,8 @@ struct Branch {
     val: R<Val>,
     block: ir::Block,
     replied: Replied,
+    /// Where another item has taken the place of the one at hand.
+    given: Option<Span>,
     epoch: u32,
 }
 
@@ -85,7 +87,7 @@ impl Lower<'_, '_> {
         then: impl FnOnce(&mut Self) -> R<Val>,
         other: impl FnOnce(&mut Self) -> R<Val>,
     ) -> R<Val> {
-        let start = (self.replied, self.epoch);
+        let (start, given) = ((self.replied, self.epoch), self.given);
         let torn = self.torn.clone();
         let facts = self.facts.clone();
         let a = self.way(&cond, true, then);
@@ -93,6 +95,7 @@ impl Lower<'_, '_> {
         // A fact that one side made untrue still holds on the other.
         let facts = std::mem::replace(&mut self.facts, facts);
         (self.replied, self.epoch) = start;
+        self.given = given;
         let torn = std::mem::replace(&mut self.torn, torn);
         let b = self.way(&cond, false, other);
         self.torn.extend(torn);
@@ -111,6 +114,11 @@ impl Lower<'_, '_> {
             (true, _) => (b.replied, b.epoch),
             (_, true) => (a.replied, a.epoch),
             _ => (if a.replied == b.replied { a.replied } else { Replied::Maybe }, a.epoch.max(b.epoch)),
+        };
+        self.given = match (never(&a), never(&b)) {
+            (true, _) => b.given,
+            (_, true) => a.given,
+            _ => a.given.or(b.given),
         };
         match (never(&a), never(&b)) {
             (true, _) => {}
@@ -140,7 +148,7 @@ impl Lower<'_, '_> {
             }
         }
         self.pending.truncate(edits);
-        Branch { val, block, replied: self.replied, epoch: self.epoch }
+        Branch { val, block, replied: self.replied, given: self.given, epoch: self.epoch }
     }
 
     fn merge(&mut self, cond: ir::Expr, span: Span, want: Option<&Ty>, a: Branch, b: Branch) -> R<Val> {
@@ -386,9 +394,10 @@ impl Lower<'_, '_> {
 
     /// `e else { … return }` where the value is reached in place: the alternative must leave.
     fn or_leave(&mut self, val: Val, cond: ir::Expr, d: &Expr, span: Span) -> R<Val> {
-        let start = (self.replied, self.epoch);
+        let (start, given) = ((self.replied, self.epoch), self.given);
         let other = self.way(&cond, false, |s| s.expr(d, None));
         (self.replied, self.epoch) = start;
+        self.given = given;
         if !other.val?.is_never() {
             let s = self.show(&val.ty);
             return Err(self.cx.report(

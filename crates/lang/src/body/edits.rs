@@ -37,12 +37,13 @@ impl Lower<'_, '_> {
                     .hint("whole-byte numbers, text numbers and bytes can"),
             ));
         }
-        if field.computed.is_some() {
+        if field.computed.is_some() || self.cx.units[unit.index()].measured(m.field).is_some() {
             return Err(self.cx.report(
                 Diagnostic::error("E0436", e.span, format!("`{}` is computed when the message is sent", m.name))
                     .hint("leave it out"),
             ));
         }
+        self.keeps_its_size(unit, m.field, e.span)?;
         // A field of a case that was not taken is not there to be replaced.
         let mut cond = cond;
         if let Some(there) = m
@@ -132,12 +133,16 @@ impl Lower<'_, '_> {
         let computed = self.computed_values(unit, msg, known);
         for (id, value) in computed.clone() {
             let f = self.field_ir(unit, id);
-            let FieldKind::UInt { bytes, big, .. } = f.kind else { continue };
-            edits.push(Edit::Set {
-                field: vec![id],
-                cond: None,
-                body: vec![build::stmt(f.span, StmtKind::Emit(Emit::UInt { value, bytes, big }))],
-            });
+            let emit = match f.kind {
+                FieldKind::UInt { bytes, big, .. } => Emit::UInt { value, bytes, big },
+                FieldKind::Varint { .. } => Emit::Varint(value),
+                FieldKind::Number { radix, digits, exact, .. } => {
+                    Emit::Number { value, radix, width: if exact { digits } else { 0 } }
+                }
+                _ => continue,
+            };
+            let body = vec![build::stmt(f.span, StmtKind::Emit(emit))];
+            edits.push(Edit::Set { field: vec![id], cond: None, body });
         }
         self.order_edits(unit, edits);
         computed
@@ -153,12 +158,13 @@ impl Lower<'_, '_> {
         let fields = &self.cx.m.units[unit.index()].fields;
         let mut values = vec![];
         for (i, f) in fields.iter().enumerate() {
-            let (Some(c), FieldKind::UInt { .. }) = (&f.computed, &f.kind) else { continue };
             let id = FieldId(i as u32);
+            let measured = self.cx.units[unit.index()].measured(id);
+            let Some(c) = f.computed.as_ref().or(measured) else { continue };
             let at = |f: FieldId| build::step(&build::msg(msg), Step::Field(f));
             let mut total = build::cast(T_U64, build::read(f.ty, at(id)));
             let mut changed = false;
-            for l in &c.lengths {
+            for l in &self.bytes_inside(unit, &c.lengths) {
                 let Some(name) = &fields[l.index()].name else { continue };
                 let Some((_, Val { kind: Vk::Pure(new), .. })) = known.iter().find(|(n, _)| n == name) else {
                     continue;
@@ -177,6 +183,20 @@ impl Lower<'_, '_> {
             }
         }
         values
+    }
+
+    /// The bytes fields of a unit among these fields, and in their cases.
+    fn bytes_inside(&self, unit: ir::UnitId, parts: &[FieldId]) -> Vec<FieldId> {
+        let fields = &self.cx.m.units[unit.index()].fields;
+        let (mut todo, mut found) = (parts.to_vec(), vec![]);
+        while let Some(f) = todo.pop() {
+            match &fields[f.index()].kind {
+                FieldKind::Bytes { .. } => found.push(f),
+                FieldKind::Switch { cases } => todo.extend(cases.iter().flat_map(|c| &c.fields)),
+                _ => {}
+            }
+        }
+        found
     }
 
     /// Edits in wire order of their fields; removals from a list before what is appended to it.

@@ -132,6 +132,10 @@ impl Lower<'_, '_> {
             self.fits(&total, t, fields.span)?;
             return Ok(self.recast(t, total));
         }
+        if let Some(total) = self.measured(fields, f)? {
+            self.fits(&total, t, fields.span)?;
+            return Ok(self.recast(t, total));
+        }
         if let Some(n) = self.governed(fields, f)? {
             self.fits(&n, t, fields.span)?;
             return Ok(self.recast(t, n));
@@ -198,6 +202,10 @@ impl Lower<'_, '_> {
             let n =
                 build::bin(T_U64, BinOp::Div, build::bin(T_U64, BinOp::Add, len, build::u64(less)), build::u64(factor));
             return Ok(Some(crate::fold::fold(&self.cx.m, &n)));
+        }
+        let enclosed = self.cx.units[fields.unit.index()].enclosed.clone();
+        if let Some((part, _)) = enclosed.iter().find(|(_, e)| reads(e, f)) {
+            return self.part_length(fields, f, *part).map(Some);
         }
         for (m, g, _) in fields.given.clone() {
             match (self.field_ir(fields.unit, m.field).kind, g) {
@@ -643,12 +651,7 @@ impl Lower<'_, '_> {
 
     /// A nested unit: built in place, or the bytes of a parsed one.
     fn emit_nested(&mut self, fields: &Fields, f: FieldId, unit: ir::UnitId, args: &[ir::Expr], span: Span) -> R<()> {
-        if self.cx.units[fields.unit.index()].enclosed.contains(&f) {
-            return Err(self.cx.report(
-                Diagnostic::error("E0429", span, "a unit in a length cannot be built yet")
-                    .hint("pass the message on, or read the field as `bytes<N> [length]`"),
-            ));
-        }
+        self.fills(fields, f, span)?;
         match fields.get(f) {
             Some((_, FieldSource::Source(e), _)) => {
                 let e = e.clone();

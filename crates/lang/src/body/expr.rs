@@ -206,6 +206,9 @@ impl Lower<'_, '_> {
         if b.val.ty.is_error() {
             return Err(Reported);
         }
+        if let Vk::Path(ir::Path { root: ir::Root::Local(l), .. }) = &b.val.kind {
+            self.item_is_given(n, *l)?;
+        }
         if b.epoch < epoch {
             if b.reply {
                 return Err(self.cx.report(

@@ -67,6 +67,7 @@ pub struct Start {
     diags: usize,
     epoch: u32,
     replied: super::Replied,
+    given: Option<wireloom_syntax::ast::Span>,
     pending: usize,
     torn: usize,
     mark: Option<LocalId>,
@@ -121,6 +122,7 @@ impl Lower<'_, '_> {
             diags: self.cx.diags.len(),
             epoch: self.epoch,
             replied: self.replied,
+            given: self.given,
             pending: self.pending.len(),
             torn: self.torn.len(),
             mark: self.mark,
@@ -130,7 +132,7 @@ impl Lower<'_, '_> {
 
     pub fn go_back(&mut self, s: Start) {
         (self.facts, self.gone, self.epoch, self.replied, self.mark) = (s.facts, s.gone, s.epoch, s.replied, s.mark);
-        self.fields = s.fields;
+        (self.fields, self.given) = (s.fields, s.given);
         self.locals.truncate(s.locals);
         self.bounds.retain(|l, _| l.index() < s.locals);
         self.origins.retain(|l, _| l.index() < s.locals);

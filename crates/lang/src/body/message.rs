@@ -165,7 +165,8 @@ impl Lower<'_, '_> {
             let Some(ir::Case { guard: ir::Guard::When(cond), .. }) = cases.get(n as usize) else { continue };
             let Some((f, value)) = equality(cond) else { continue };
             let Some(m) = self.cx.units[fields.unit.index()].by_field(f).cloned() else { continue };
-            let computed = self.cx.m.units[fields.unit.index()].fields[f.index()].computed.is_some();
+            let computed = self.cx.m.units[fields.unit.index()].fields[f.index()].computed.is_some()
+                || self.cx.units[fields.unit.index()].measured(f).is_some();
             if m.ty.is_plain() && !computed && fields.get(f).is_none() {
                 fields.given.push((m, FieldSource::Value(value), fields.span));
             }
@@ -185,7 +186,8 @@ impl Lower<'_, '_> {
             return Err(Reported);
         };
         let text = self.cx.units[fields.unit.index()].is_text_value(m.field);
-        if ir_field.computed.is_some() || matches!(ir_field.kind, ir::FieldKind::Let { .. }) && !text {
+        let measured = self.cx.units[fields.unit.index()].measured(m.field).is_some();
+        if measured || ir_field.computed.is_some() || matches!(ir_field.kind, ir::FieldKind::Let { .. }) && !text {
             return Err(self.cx.report(
                 Diagnostic::error("E0436", n.span, format!("`{}` is computed when the message is built", n.name))
                     .hint("leave it out"),
@@ -237,10 +239,7 @@ impl Lower<'_, '_> {
                 }
                 _ => FieldSource::Source(e.clone()),
             },
-            Ty::Msg(u)
-                if !self.cx.record_units.contains_key(u)
-                    && !self.cx.units[fields.unit.index()].enclosed.contains(&m.field) =>
-            {
+            Ty::Msg(u) if !self.cx.record_units.contains_key(u) => {
                 let u = *u;
                 FieldSource::Pieces(vec![self.piece(u, e)?])
             }

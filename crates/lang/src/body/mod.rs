@@ -37,8 +37,10 @@ pub mod protocol_clauses;
 pub mod sends;
 mod split;
 pub mod stmts;
+pub mod stream_item;
 pub mod unparse_check;
 mod walk;
+mod written_sizes;
 pub mod wrong_value;
 
 pub use become_protocol::Talk;
@@ -214,8 +216,13 @@ pub struct Lower<'c, 'a> {
     /// Of a message that is being passed on, whose pieces may be changed: the case that its reader
     /// takes then.
     pub chunks: Option<String>,
-    /// In a handler of pieces: the piece at hand.
+    /// In a handler of pieces: the piece at hand; or the item of a stream.
     pub piece: Option<LocalId>,
+    pub item: Option<stream_item::StreamItem>,
+    /// Where another item has taken its place on this way.
+    pub given: Option<Span>,
+    /// Lengths that are being computed: what they depend on does not know them yet.
+    pub measuring: Vec<(ir::UnitId, ir::FieldId)>,
     /// The key that a walk over a table has given last.
     pub walked: HashMap<ir::TableId, LocalId>,
     /// Signals show enums by name, not by number.
@@ -293,6 +300,9 @@ impl<'c, 'a> Lower<'c, 'a> {
             in_other_pieces: Default::default(),
             chunks: None,
             piece: None,
+            item: None,
+            given: None,
+            measuring: vec![],
             walked: HashMap::new(),
             variants_by_name: false,
             frames: false,

@@ -5,7 +5,7 @@ use super::fields::Builder;
 use crate::compiler::{Reported, R, T_U64};
 use crate::ir_builder as build;
 use crate::ty::Ty;
-use ir::{BinOp, Computed, ExprKind, FaultKind, FieldId};
+use ir::{BinOp, Computed, ExprKind, FaultKind, FieldId, FieldKind};
 use wireloom_ir as ir;
 use wireloom_syntax::ast;
 use wireloom_syntax::ast::Expr;
@@ -21,10 +21,17 @@ impl Builder<'_, '_> {
             if self.sum(field, &e, 1, &mut sum).is_err() {
                 continue;
             }
-            if !self.is_used(field) {
+            let parts = sum.lengths.clone();
+            let bytes = parts.iter().all(|f| matches!(self.ir(*f).kind, FieldKind::Bytes { .. }));
+            // A case of a switch may read it, and another one not.
+            if !self.is_used(field) || !bytes && !parts.iter().any(|f| self.is_long(*f)) {
                 self.check(field, &sum, e.span);
             }
-            self.ir(field).computed = Some(sum);
+            if bytes {
+                self.ir(field).computed = Some(sum);
+            } else {
+                self.cx.units[self.id.index()].measured.push((field, sum));
+            }
         }
     }
 
@@ -46,10 +53,14 @@ impl Builder<'_, '_> {
                     return Err(self.cx.unknown_field(self.id, n));
                 };
                 let own = self.cx.units[self.id.index()].by_field(field).map(|f| f.cases.clone()).unwrap_or_default();
-                if !matches!(m.ty, Ty::Bytes(_)) || m.cases != own {
+                if !matches!(m.ty, Ty::Bytes(_) | Ty::Msg(_) | Ty::Switch(..)) || m.cases != own {
                     return Err(self.bad_sum(e));
                 }
-                into.lengths.push(m.field);
+                let f = m.field;
+                if self.has(f, &is_stream) {
+                    return Err(self.streams_past(e));
+                }
+                into.lengths.push(f);
                 Ok(())
             }
             ast::ExprKind::Binary(..) | ast::ExprKind::Call(..) => Err(self.bad_sum(e)),
@@ -105,7 +116,34 @@ impl Builder<'_, '_> {
         self.cx.report(
             Diagnostic::error("E0425", e.span, "this cannot be computed when the message is built")
                 .label("not a sum of lengths")
-                .hint("write a sum of `len(field)` of bytes fields outside of switches, and constants"),
+                .hint("write a sum of constants and `len(field)`; the fields are bytes, units or switches"),
+        )
+    }
+
+    /// Whether a field, or one inside of it, is of a kind.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+    fn has(&mut self, f: FieldId, kind: &dyn Fn(&FieldKind) -> bool) -> bool {
+        let own = self.ir(f).kind.clone();
+        kind(&own)
+            || match own {
+                FieldKind::Unit { unit, .. } => ir::grammar::tail::has(&self.cx.m, unit, kind),
+                FieldKind::Switch { cases } => cases.iter().flat_map(|c| &c.fields).any(|f| self.has(*f, kind)),
+                FieldKind::List { element, .. } => self.has(element, kind),
+                _ => false,
+            }
+    }
+
+    /// Whether a part may begin the tail of its message, in which its length is not kept.
+    fn is_long(&mut self, f: FieldId) -> bool {
+        let long = |k: &FieldKind| matches!(k, FieldKind::Bytes { max, .. } if *max > ir::grammar::tail::HELD_BYTES);
+        self.has(f, &long)
+    }
+
+    fn streams_past(&mut self, e: &Expr) -> Reported {
+        self.cx.report(
+            Diagnostic::error("E0425", e.span, "this cannot be computed when the message is built")
+                .label("a part of it streams")
+                .hint("give the length when the message is built"),
         )
     }
 
@@ -133,11 +171,19 @@ impl Builder<'_, '_> {
         let own = build::cast(T_U64, read(self, field));
         let mut total = build::u64(sum.plus as u64);
         for f in &sum.lengths {
-            let len = build::len_bytes(read(self, *f));
+            let len = if matches!(self.ir(*f).kind, FieldKind::Bytes { .. }) {
+                build::len_bytes(read(self, *f))
+            } else {
+                self.raw_len(*f)
+            };
             total = build::bin(T_U64, BinOp::Add, total, len);
         }
         self.require(build::cmp(BinOp::Eq, own, total), FaultKind::CONSTRAINT, span);
     }
+}
+
+fn is_stream(k: &FieldKind) -> bool {
+    matches!(k, FieldKind::StreamBytes { .. } | FieldKind::StreamUnit { .. })
 }
 
 pub fn is_name(e: &Expr, name: &str) -> bool {

@@ -87,7 +87,7 @@ impl Builder<'_, '_> {
                     u
                 };
                 let id = self.unit_field(head, u, args);
-                self.cx.units[self.id.index()].enclosed.push(id);
+                self.cx.units[self.id.index()].enclosed.push((id, n.clone()));
                 if !open {
                     self.seq.push(id);
                     let taken = self.raw_len(id);
@@ -106,7 +106,7 @@ impl Builder<'_, '_> {
         self.add(head.name, head.span, &Ty::Unit, FieldKind::Unit { unit, args })
     }
 
-    fn raw_len(&mut self, f: FieldId) -> ir::Expr {
+    pub fn raw_len(&mut self, f: FieldId) -> ir::Expr {
         let t = self.cx.lower_ty(&Ty::Bytes(1 << 24));
         build::len_bytes(ir::Expr::new(t, K::Raw(build::step(&build::this(), Step::Field(f)))))
     }

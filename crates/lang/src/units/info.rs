@@ -51,8 +51,10 @@ pub struct UnitInfo {
     pub defaults: Vec<(ir::FieldId, Vec<u8>)>,
     /// Text of an enum, the field that is its value, and the enum.
     pub texts: Vec<(ir::FieldId, ir::FieldId, ir::EnumId)>,
-    /// Units that lie in a length: their builder cannot know it.
-    pub enclosed: Vec<ir::FieldId>,
+    /// Units that lie in a length, and the length.
+    pub enclosed: Vec<(ir::FieldId, ir::Expr)>,
+    /// Lengths of parts that are no bytes fields: they are computed when a message is built.
+    pub measured: Vec<(ir::FieldId, ir::Computed)>,
     /// The unit that this is a copy of, with its end put in.
     pub of: Option<ir::UnitId>,
     /// Set: it describes whole frames.
@@ -64,6 +66,10 @@ pub struct UnitInfo {
 impl UnitInfo {
     pub fn member(&self, name: &str) -> Option<&Member> {
         self.members.named(name)
+    }
+    /// The parts that a field is the length of, where not all are bytes fields.
+    pub fn measured(&self, f: ir::FieldId) -> Option<&ir::Computed> {
+        self.measured.iter().find(|(id, _)| *id == f).map(|(_, sum)| sum)
     }
     pub fn by_field(&self, f: ir::FieldId) -> Option<&Member> {
         self.members.iter().find(|m| m.field == f)

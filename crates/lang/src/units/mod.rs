@@ -60,6 +60,7 @@ impl Compiler<'_> {
             defaults: vec![],
             texts: vec![],
             enclosed: vec![],
+            measured: vec![],
             of: None,
             packet: None,
             ok: false,

@@ -293,6 +293,8 @@ pub struct Proto {
     pub exclusive: bool,
     /// Its connections to backends belong to clients' connections.
     pub session: bool,
+    /// Nothing is sent to a server before its first message has come.
+    pub server_first: bool,
     pub id: Option<IdField>,
     pub ctx: u64,
     /// In a drain its answers say that they are the last.
@@ -349,6 +351,8 @@ pub struct UpstreamHandlers {
     pub message: Vec<u32>,
     pub opened: Vec<u32>,
     pub closed: Vec<u32>,
+    /// Of each protocol, the handler of its messages' pieces.
+    pub pieces: Vec<Option<PieceHandler>>,
 }
 
 fn upstreams(desc: &Desc) -> Vec<UpstreamHandlers> {
@@ -367,6 +371,7 @@ fn upstreams(desc: &Desc) -> Vec<UpstreamHandlers> {
             message: (0..protocols(c.port)).map(message).collect(),
             opened: all(HandlerOn::UpstreamOpened { upstream }),
             closed: all(HandlerOn::UpstreamClosed { upstream }),
+            pieces: PieceHandler::all(desc, c.port, Some(upstream)),
         }
     };
     desc.upstreams.iter().enumerate().map(upstream).collect()
@@ -694,6 +699,7 @@ fn proto(app: &App, p: &wireloom_ir::desc::ProtocolDesc) -> Proto {
         response: p.response.map(|r| units[r as usize]),
         exclusive: p.sharing != Sharing::Pipelined,
         session: p.sharing == Sharing::Session,
+        server_first: p.server_first,
         id: match p.order {
             Order::InOrder => None,
             Order::ById { offset, width } => Some(IdField { offset: offset as usize, width: width as usize }),
@@ -737,7 +743,7 @@ fn port(app: &App, i: usize) -> Port {
         udp: desc.udp,
         protos: desc.protocols.iter().map(|p| *p as u16).collect(),
         handlers,
-        pieces: PieceHandler::of_port(&app.desc, i as u32),
+        pieces: PieceHandler::all(&app.desc, i as u32, None),
         first,
         opened: of(&|port| HandlerOn::Opened { port }),
         greeting: of(&|port| HandlerOn::Greeting { port }),

@@ -28,7 +28,10 @@ impl Core {
 
     pub(super) fn connected(&mut self, id: Id) {
         let c = &mut self.conns[id];
-        c.clear(flag::CONNECTING);
+        let waits = c.member != 0 && self.apps[c.app as usize].protos[c.proto as usize].server_first;
+        if !waits {
+            c.clear(flag::CONNECTING);
+        }
         (c.last_rx, c.last_tx) = (self.now, self.now);
         let (token, member) = (c.token, c.member);
         if let Some((local, peer)) = self.engine.addresses(token) {
@@ -36,7 +39,7 @@ impl Core {
             (c.local, c.peer) = (local.into(), peer.into());
         }
         if member != 0 {
-            return self.upstream_connected(id);
+            return if waits { self.mark_dirty(id) } else { self.upstream_connected(id) };
         }
         if !self.greet(id) {
             return;

@@ -91,7 +91,8 @@ impl Core {
         }
         let (client, proto) = (self.client_of(id), self.conns[id].proto);
         let ctx = self.context(client, proto, true) | WL_CTX_RESPONSE;
-        if let Some(used) = self.message_run(id, ctx, rest) {
+        let waits = self.conns[id].has(flag::CONNECTING);
+        if let Some(used) = if waits { None } else { self.message_run(id, ctx, rest) } {
             return Some(used);
         }
         match self.parse(id, unit, ctx, rest, false) {
@@ -100,11 +101,44 @@ impl Core {
                 self.member_bad(id, kind, place, Start::of(rest));
                 Some(rest.n)
             }
+            Parsed::Message(m) if waits => self.server_greets(id, rest, m),
             Parsed::Message(m) => {
                 self.member_message(id, rest, m);
                 Some(m.have)
             }
         }
+    }
+
+    /// A message of a server before whose greeting nothing is sent to it. Where the protocol tells
+    /// what ends an answer, it tells what ends the greeting, too.
+    fn server_greets(&mut self, id: Id, rest: Raw, m: FoundMessage) -> Option<usize> {
+        // SAFETY: the view is live until `end_message`.
+        let flags = unsafe { (*m.view).flags };
+        let at = self.target_of(id);
+        let tells_end = self.apps[at.a].protos[self.conns[id].proto as usize].tells_owed;
+        let (refuses, last) = (flags & WL_M_REFUSAL != 0, !tells_end || flags & WL_M_SETTLES != 0);
+        if refuses {
+            self.backend_failed(at, Why::Refused);
+            // With `failover` another server may be willing. Else the client hears the refusal.
+            if !self.conns.alive(id) || self.upstream_moved(id) {
+                return Some(rest.n);
+            }
+        } else if last {
+            self.succeeded(at);
+        }
+        if last {
+            self.upstream_ready(id);
+            if self.conns.get(id).is_none_or(|c| c.has(flag::LEFT | flag::DOOMED)) {
+                return Some(rest.n);
+            }
+        }
+        // It answers nothing: so it is handled before the connection counts as made.
+        self.member_message(id, rest, m);
+        if let Some(c) = self.conns.get_mut(id).filter(|_| last) {
+            c.clear(flag::CONNECTING);
+            self.mark_dirty(id);
+        }
+        Some(m.have)
     }
 
     /// The parameters of the next message of a protocol, from a client or from a server.
@@ -155,8 +189,9 @@ impl Core {
         if flags & WL_M_CLOSE != 0 {
             c.set(flag::LAST);
         }
+        let greeting = c.has(flag::CONNECTING);
         let rests = id != client && {
-            self.settle_owed(id, flags);
+            self.settle_owed(id, if greeting { 0 } else { flags });
             self.rests_behind(id, flags)
         };
         if let Some(c) = self.conns.get_mut(client) {
@@ -233,6 +268,12 @@ impl Core {
         if let Some(t) = self.tasks.get_mut(owner) {
             t.req_more = false;
         }
+        if let Sink::Read(part) = sink {
+            self.complete_part(owner, part, WL_S_OK, None);
+            if !self.conns.alive(id) {
+                return;
+            }
+        }
         if let Sink::Conn(dst) = sink {
             if self.conns.get(dst).is_some_and(|d| d.feeder == id) {
                 self.feed_next(dst);
@@ -273,8 +314,8 @@ impl Core {
         let t = &self.tasks[id];
         let (client, src) = (t.conn, t.src);
         let (here, more) = self.tail_here(id, tail);
-        if more && t.req_streamed {
-            // The rest of a message passes once.
+        if tail == WL_TAIL_REQ && t.req_streamed {
+            // The rest of a message passes once, or has been read.
             return Err(WL_F_OVERLOAD);
         }
         let dst = match to.checked_sub(1) {
@@ -484,8 +525,12 @@ impl Core {
     }
 
     pub(super) fn upstream_connected(&mut self, id: Id) {
-        let at = self.target_of(id);
-        self.succeeded(at);
+        self.succeeded(self.target_of(id));
+        self.upstream_ready(id);
+    }
+
+    /// Messages may go out on an upstream.
+    fn upstream_ready(&mut self, id: Id) {
         // So many servers were tried.
         self.conns[id].answered = 0;
         self.mark_dirty(id);
@@ -545,7 +590,8 @@ impl Core {
             return self.close_session(id);
         }
         let c = &self.conns[id];
-        let broken = c.has(flag::DOOMED) || !c.has(flag::EOF);
+        // A server that ends without a greeting was never there.
+        let broken = c.has(flag::DOOMED | flag::CONNECTING) || !c.has(flag::EOF);
         let cut = !c.input.is_empty() || c.view.is_some() || c.mode == Mode::Tail;
         if c.has(flag::LEFT) {
             self.remove_upstream(id, true);

@@ -33,6 +33,21 @@ impl Core {
             }
             return;
         }
+        self.client_over(id, (kind, place), start);
+    }
+
+    /// The handler of a message's pieces has ended in a fault. Who has got a part of the message is
+    /// cut off. The server is not to blame.
+    pub(super) fn cut_message(&mut self, id: Id, kind: u32, place: u32) {
+        self.end_message(id);
+        if self.conns[id].member != CLIENT {
+            return self.upstream_over(id, Some((kind, place)));
+        }
+        self.client_over(id, (kind, place), Start::default());
+    }
+
+    /// A client's conversation ends by a fault of its own message.
+    fn client_over(&mut self, id: Id, (kind, place): (u32, u32), start: Start) {
         self.count_fault_at(id, kind, place);
         self.cut_off_readers(id);
         self.tell_fault(id, (kind, place), start, false);

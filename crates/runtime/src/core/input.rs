@@ -509,7 +509,7 @@ pub(super) fn run_tail(unit: Unit, view: *mut wl_parser, rest: Raw, eof: bool, p
     }
 }
 
-fn truncated(v: &mut wl_parser) -> Verdict {
+pub(super) fn truncated(v: &mut wl_parser) -> Verdict {
     v.fault = WL_F_TRUNCATED as u16;
     v.flags &= !WL_M_IN_STEP;
     Verdict::Bad

@@ -25,7 +25,7 @@ impl Core {
             CLIENT => app.ports[p].handlers[c.alt as usize],
             n => app.upstreams[usize::from(n - UPSTREAM)].message[c.alt as usize],
         };
-        if handler == NO_HANDLER || c.view.is_some() {
+        if handler == NO_HANDLER || c.view.is_some() || self.piece_handler(id).is_some() {
             return None;
         }
         let run = app.app.desc.handlers.get(handler as usize)?;

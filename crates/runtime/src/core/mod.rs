@@ -67,6 +67,7 @@ mod session_pools;
 pub(crate) mod signal;
 pub mod slab;
 pub mod stacks;
+mod stream_items;
 mod suspension;
 mod tail;
 mod task;

@@ -7,6 +7,7 @@
 //! while its destination is full.
 
 use super::body_pieces::UnitTail;
+use super::conversation::UPSTREAM;
 use super::input::TailProgress;
 use super::piece_state::{PieceHandler, Reading, Said};
 use super::slab::Id;
@@ -26,7 +27,12 @@ const CHUNK_END: &[u8] = b"\r\n";
 impl Core {
     pub(super) fn piece_handler(&self, id: Id) -> Option<PieceHandler> {
         let c = &self.conns[id];
-        *self.apps[c.app as usize].ports[c.port as usize].pieces.get(c.alt as usize)?
+        let app = &self.apps[c.app as usize];
+        let all = match c.member.checked_sub(UPSTREAM) {
+            Some(n) => &app.upstreams[usize::from(n)].pieces,
+            None => &app.ports[c.port as usize].pieces,
+        };
+        *all.get(c.alt as usize)?
     }
 
     /// A head has been found, whose tail has a handler.
@@ -38,13 +44,19 @@ impl Core {
         }
         let c = &mut self.conns[id];
         // SAFETY: the view lives in the connection until `end_message`.
-        let flags = c.view.as_ref().map_or(0, |v| unsafe { (*v.as_ptr().cast::<wl_parser>()).flags });
+        let view = c.view.as_mut().map(|v| unsafe { &mut *v.as_mut_ptr().cast::<wl_parser>() });
+        let flags = view.map_or(0, |v| {
+            v.flags |= if how.stream > 0 { WL_M_ITEMS } else { 0 };
+            v.flags
+        });
         c.reading = Some(Box::new(Reading {
             how,
             split: Splitter::default(),
             head: kept,
-            chunks: how.changes && flags & WL_M_CHUNKS != 0,
+            item: OwnedBuf::new(),
+            chunks: how.changes && how.stream == 0 && flags & WL_M_CHUNKS != 0,
             falls: false,
+            turn_over: false,
         }));
     }
 
@@ -52,6 +64,7 @@ impl Core {
     pub(super) fn end_pieces(&mut self, id: Id) {
         if let Some(mut r) = self.conns[id].reading.take() {
             r.head.release(&mut self.pool);
+            r.item.release(&mut self.pool);
         }
     }
 
@@ -65,6 +78,10 @@ impl Core {
     /// message has ended by that.
     pub(super) fn read_pieces(&mut self, id: Id, unit: Unit, rest: Raw, eof: bool) -> Option<TailProgress> {
         let c = &mut self.conns[id];
+        let stream = c.reading.as_ref().map_or(0, |r| r.how.stream);
+        if stream > 0 {
+            return self.read_items(id, unit, rest, eof);
+        }
         let view: *mut wl_parser = c.view.as_mut()?.as_mut_ptr().cast();
         let mut tail = UnitTail { unit, view };
         let mut off = 0;
@@ -104,7 +121,7 @@ impl Core {
     }
 
     /// Runs the handler for a piece. None: the message has ended.
-    fn piece(&mut self, id: Id, bytes: Raw) -> Option<()> {
+    pub(super) fn piece(&mut self, id: Id, bytes: Raw) -> Option<()> {
         if self.conns.get(id)?.reading.as_ref()?.falls {
             return Some(());
         }
@@ -123,6 +140,8 @@ impl Core {
                 self.answered_from_piece(id);
                 return None;
             }
+            // Only this item falls.
+            Said::Falls if self.is_item(id) => {}
             Said::Falls => {
                 if !self.may_differ(id) {
                     self.piece_fault(id, WL_F_CONSTRAINT, NO_PLACE);
@@ -152,6 +171,7 @@ impl Core {
         let c = &self.conns[id];
         match (c.side, c.sink) {
             (Side::Client, _) => Some(id),
+            (Side::Backend, _) if c.member != 0 => self.conns.alive(c.client).then_some(c.client),
             (Side::Backend, Sink::Slot(slot)) => self.slots.get(slot).map(|s| s.conn).filter(|c| self.conns.alive(*c)),
             (Side::Backend, _) => None,
         }
@@ -174,7 +194,8 @@ impl Core {
         let handler = reading.how.handler;
         let task = self.new_task(a, handler, client, Id::NIL);
         self.tasks[task].c.req = msg;
-        self.tasks[task].src = Id::NIL;
+        // Its messages to a full output of a conversation hold up those of its own side.
+        self.tasks[task].src = if self.conns[id].member != 0 { id } else { Id::NIL };
         (self.at_hand.task, self.at_hand.said) = (task, Said::Nothing);
         let result = self.run_once(task);
         self.at_hand.task = Id::NIL;
@@ -210,11 +231,14 @@ impl Core {
         let chunks = c.reading.as_ref().is_some_and(|r| r.chunks);
         // SAFETY: the view lives in the connection until `end_message`.
         let flags = c.view.as_ref().map_or(0, |v| unsafe { (*v.as_ptr().cast::<wl_parser>()).flags });
-        chunks || flags & (WL_M_UNTIL_EOF | WL_M_ENDS) != 0 || matches!(c.sink, Sink::Read(_))
+        self.is_item(id) || chunks || flags & (WL_M_UNTIL_EOF | WL_M_ENDS) != 0 || matches!(c.sink, Sink::Read(_))
     }
 
     /// The handler of a piece has ended in a fault.
-    fn piece_fault(&mut self, id: Id, kind: u32, place: u32) {
+    pub(super) fn piece_fault(&mut self, id: Id, kind: u32, place: u32) {
+        if self.conns[id].member != 0 {
+            return self.cut_message(id, kind, place);
+        }
         if self.conns[id].side == Side::Client {
             let owner = self.stop_request(id);
             if self.tasks.alive(owner) {
@@ -292,7 +316,8 @@ impl Core {
         // It is read now, and cannot be passed on.
         t.req_streamed = true;
         let waits = self.conns.get(src).is_some_and(|c| {
-            more && c.mode == Mode::Tail && c.owner == id && c.sink == Sink::Undecided && c.side == Side::Client
+            let reads = c.side == Side::Client || c.member != 0;
+            more && c.mode == Mode::Tail && c.owner == id && c.sink == Sink::Undecided && reads
         });
         if !waits {
             return self.complete_part(id, part, WL_S_OK, None);
@@ -303,7 +328,9 @@ impl Core {
         if !c.input.is_empty() || c.has(flag::EOF) {
             self.mark_again(src);
         }
-        self.tell_to_send(src, view);
+        if self.conns[src].member == 0 {
+            self.tell_to_send(src, view);
+        }
     }
 
     /// A client that waits for it is told to send the rest of its request (RFC 9110 section

@@ -18,7 +18,8 @@ impl Core {
         if c.sink == Sink::Undecided {
             return None;
         }
-        if c.member != 0 && self.awaits_turn(id) {
+        let reads = c.reading.is_some();
+        if c.member != 0 && self.awaits_turn(id) || reads && self.tail_waits(id) {
             return None;
         }
         let c = &mut self.conns[id];
@@ -34,6 +35,7 @@ impl Core {
             let Some(progress) = self.read_pieces(id, unit, rest, eof) else { return Some(rest.n) };
             progress
         } else {
+            self.read_through(id);
             run_tail(unit, view, rest, eof, false)
         };
         if used > 0 && !omitted {
@@ -148,7 +150,7 @@ impl Core {
         c.side == Side::Client || self.can_close_alone(src)
     }
 
-    fn pause_source(&mut self, src: Id, dst: Id) {
+    pub(super) fn pause_source(&mut self, src: Id, dst: Id) {
         if self.conns[src].member != 0 {
             self.falls_behind(src, dst);
         } else {

@@ -159,8 +159,8 @@ pub static CODES: &[Code] = &[
          for an answer: with the parameters of its unit they have at most 62 bits.",
         "unit U(b: bytes<4>) { n: u8 }\n"),
     code("E0425", "a field that cannot be computed when a message is built",
-        "A field `= …` is a sum of `len(field)` and constants. The builder can compute nothing \
-         else.",
+        "A field `= …` is a sum of `len(field)` and constants. The fields are bytes, nested units and \
+         switches of the same unit, and none of them streams. The builder can compute nothing else.",
         "unit U { a: u8 = len(b) * 2  b: bytes<9> [a] }\n"),
     code("E0427", "an empty set, range or literal",
         "Nothing would match an empty set, range or literal.",
@@ -175,7 +175,10 @@ pub static CODES: &[Code] = &[
         "Some parts of a message can only be passed on:\n\n\
          - streams of units\n\
          - aligned messages\n\
-         - fields inside of groups of bits",
+         - fields inside of groups of bits\n\
+         - parts whose length stands before them, and is not known before they are written: trimmed \
+         bytes, lists from comprehensions over messages\n\
+         - numbers of varying size inside of such a part",
         "unit M { n: u4  k: u4  m: u8 }\nprotocol p { stateless  request M  response M }\napp a {\n    port c = listen tcp(80) as p\n    port s = connect tcp(127.0.0.1:81) as p\n    on c(r) { reply call s(r with { n: 1 }) }\n}\n"),
     code("E0430", "a statement in a unit or clause",
         "Units and clauses hold only expressions. Move statements into a function.",
@@ -229,9 +232,12 @@ pub static CODES: &[Code] = &[
         "unit Ask { n: u8 }\nunit Data { size: u32  data: stream bytes [size] }\nprotocol p { stateless  sharing exclusive  request Ask  response Data }\napp a {\n    port c = listen tcp(80) as p\n    port s = connect tcp(127.0.0.1:81) as p\n    table t: u8 -> Data { capacity 9 }\n    on c(req) {\n        let r = call s(req)\n        t[req.n] = r\n        reply r\n    }\n}\n"),
     code("E0442", "a body that is not handled in pieces here",
         "`on client.body(req, piece)` handles the pieces of a request's streamed bytes as they flow; with \
-         a connecting port, those of answers. The message's unit has a `stream`. The port is of TCP, has \
-         no conversations, and does not hold bodies. The handler makes no calls: the piece waits for \
-         it. `req.wait()` waits for the rest of a request, in the request's handler, before the answer.",
+         a connecting port, those of answers. The message's unit has a `stream`. With the name of a \
+         stream of units, `on client.rows(req, row)` handles its items. The port is of TCP and does not \
+         hold bodies. The handler makes no calls: the piece waits for it. Nor does it pass on the \
+         message that the piece belongs to: the message's own handler has done that. Items have no \
+         parameters and no streams of their own. An item is not read once another one has its place. \
+         `req.wait()` waits for the rest of a request, in the request's handler, before the answer.",
         "unit M { n: u8 }\nprotocol p { stateless  request M  response M }\napp a {\n    port c = listen tcp(80) as p\n    on c.body(m, piece) { log \"piece\", len(piece), m.n }\n    on c(m) { reply m }\n}\n"),
     code("E0501", "a cyclic definition",
         "A function does not call itself. A constant, type or unit is not defined by itself. So \

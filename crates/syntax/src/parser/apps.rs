@@ -473,18 +473,21 @@ impl Parser<'_> {
             let mut params = Vec::new();
             if self.at_sign("(") {
                 self.mark_tight();
-                params = self.bracketed("(", ")", |p| p.name("the event's value"))?;
+                params = self.bracketed("(", ")", Self::event_value)?;
             }
-            if event.name == "body" && params.len() == 2 {
-                let (piece, message) = (params.pop(), params.pop());
-                if let (Some(piece), Some(message)) = (piece, message) {
-                    return Ok(On::Body { port, message, piece });
-                }
-            }
-            if params.len() > 1 || self.at_sign(".") {
+            if params.len() > 2 || self.at_sign(".") {
                 return self.not_yet("an event of a packet flow");
             }
-            return Ok(On::Event { port, event, param: params.pop() });
+            let last = params.pop();
+            return Ok(match (params.pop(), last) {
+                (Some((message, protocol)), Some((piece, _))) => {
+                    On::Body { port, stream: event, message: Some(message), protocol, piece }
+                }
+                (None, Some((piece, Some(protocol)))) => {
+                    On::Body { port, stream: event, message: None, protocol: Some(protocol), piece }
+                }
+                (_, param) => On::Event { port, event, param: param.map(|(name, _)| name) },
+            });
         }
         let index = if self.at_sign("[") { Some(self.handler_index()?) } else { None };
         if !self.at_sign("(") {
@@ -497,6 +500,14 @@ impl Parser<'_> {
         let protocol = if self.eat(":") { Some(self.path("a protocol")?) } else { None };
         self.close(")", opened)?;
         Ok(On::Message { port, index, param, protocol })
+    }
+
+    /// `req: feed.up`
+    fn event_value(&mut self) -> P<(Ident, Option<Path>)> {
+        let name = self.name("the event's value")?;
+        self.mark_tight_if(":");
+        let protocol = if self.eat(":") { Some(self.path("a protocol")?) } else { None };
+        Ok((name, protocol))
     }
 
     /// `[i]`

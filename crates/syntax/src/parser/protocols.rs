@@ -17,6 +17,7 @@ const CLAUSES: &[&str] = &[
     "order",
     "sharing",
     "stateless",
+    "server_first",
     "close",
     "interim",
     "tunnel",
@@ -85,6 +86,7 @@ impl Parser<'_> {
                 Ok(ClauseKind::Sharing(kinds[self.one_of(&["exclusive", "pipelined", "session"])?]))
             }
             "stateless" => Ok(ClauseKind::Stateless),
+            "server_first" => Ok(ClauseKind::ServerFirst),
             "close" => {
                 let side = self.one_of(&["request", "response", "up", "down"])?;
                 self.flag([FlagKind::CloseRequest, FlagKind::CloseResponse][side % 2])

@@ -392,6 +392,9 @@ impl Lower<'_, '_> {
                 Ok(Some(v))
             }
             FieldKind::UInt { .. } | FieldKind::Number { .. } | FieldKind::Varint { .. } => {
+                if self.measuring.contains(&(fields.unit, f)) {
+                    return Ok(None);
+                }
                 self.number_of(fields, f, &field).map(Some)
             }
             FieldKind::Bytes { extent, trim, .. } => {

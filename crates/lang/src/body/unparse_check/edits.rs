@@ -446,8 +446,13 @@ fn appended_name(body: &ir::Block) -> Option<&X> {
 }
 
 /// The grammar's own fields become the message's.
-#[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
 pub fn reroot(e: &mut X, msg: LocalId) {
+    reroot_from(e, Root::This, msg)
+}
+
+/// Paths from a root of the grammar begin at a message.
+#[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+pub fn reroot_from(e: &mut X, root: Root, msg: LocalId) {
     match &mut *e.kind {
         K::Read(p)
         | K::Count(p)
@@ -456,11 +461,11 @@ pub fn reroot(e: &mut X, msg: LocalId) {
         | K::Find { list: p, .. }
         | K::CountOf { list: p, .. }
         | K::AnyToken { list: p, .. }
-            if p.root == Root::This =>
+            if p.root == root =>
         {
             p.root = Root::Local(msg)
         }
-        K::UnitParam(r @ Root::This, _) => *r = Root::Local(msg),
+        K::UnitParam(r, _) if *r == root => *r = Root::Local(msg),
         _ => {}
     }
 }
