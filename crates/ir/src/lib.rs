@@ -26,6 +26,7 @@ pub mod edited_fields;
 pub mod elements;
 pub mod endless;
 pub mod explain;
+mod faults;
 pub mod frame;
 mod frame_part;
 pub mod grammar;
@@ -45,8 +46,11 @@ mod per_packet;
 pub mod placement;
 pub mod plans;
 pub mod port_options;
+mod protocol;
 pub mod segments;
+mod simulation;
 pub mod suggestions;
+mod table;
 mod table_stmt;
 pub mod text;
 mod unit;
@@ -56,11 +60,15 @@ pub mod walk;
 pub use body::*;
 pub use conversation::{Upstream, UPSTREAMS_MAX};
 pub use elements::{Element, Input, Target, Wire};
+pub use faults::{FaultKind, FaultPlace, OwnFault};
 pub use frame_part::FramePart;
 pub use on::On;
 pub use ops::{BinOp, Builtin, UnOp};
 pub use packet_state::{Carries, PacketField};
+pub use protocol::*;
 pub use segments::Segment;
+pub use simulation::*;
+pub use table::*;
 pub use table_stmt::{TableEffect, TableStmt};
 pub use unit::*;
 
@@ -185,56 +193,6 @@ pub struct Span {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct FaultPlace {
-    pub name: String,
-    pub span: Span,
-}
-
-/// A fault kind that the program declares (`fault name`).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct OwnFault {
-    pub name: String,
-    pub doc: String,
-}
-
-/// A fault kind as in `support/wireloom.h` (`WL_F_*`; user kinds from 32).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct FaultKind(pub u16);
-
-impl FaultKind {
-    pub const MALFORMED: Self = Self(1);
-    pub const TOO_LONG: Self = Self(2);
-    pub const TRUNCATED: Self = Self(3);
-    pub const CONSTRAINT: Self = Self(4);
-    pub const INDEX: Self = Self(5);
-    pub const DIVISION: Self = Self(6);
-    pub const NONE_VALUE: Self = Self(7);
-    pub const LOST: Self = Self(8);
-    pub const REFUSED: Self = Self(9);
-    pub const TIMEOUT: Self = Self(10);
-    pub const BAD_REPLY: Self = Self(11);
-    pub const OVERLOAD: Self = Self(12);
-    pub const IDLE: Self = Self(13);
-    pub const FULL: Self = Self(14);
-    pub const CANCELLED: Self = Self(15);
-    pub const NO_REPLY: Self = Self(16);
-    /// The faults that protocols see in the place of MALFORMED, CONSTRAINT and TOO_LONG where a
-    /// handler has ended with it.
-    pub const INTERNAL: Self = Self(18);
-    /// Told where the service ends: no handler raises it.
-    pub const SHUTDOWN: Self = Self(21);
-    /// Why a connection has ended, without a fault.
-    pub const ENDED: Self = Self(22);
-    /// An `expect` of a test that does not hold.
-    pub const EXPECT: Self = Self(17);
-    /// Bytes have come ahead of a change of protocol.
-    pub const EARLY: Self = Self(19);
-    /// A message of a protocol that its receiver does not speak at present.
-    pub const UNSPOKEN: Self = Self(20);
-    pub const USER: u16 = 32;
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Param {
     pub name: String,
     pub doc: String,
@@ -283,303 +241,6 @@ pub struct Session {
 pub struct Counter {
     pub name: String,
     pub doc: String,
-}
-
-/// The shortest time after which entries of a table expire, in nanoseconds. Time goes on with each
-/// batch of frames or events.
-pub const LEAST_IDLE: u64 = 100_000;
-
-/// A keyed table.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Table {
-    pub name: String,
-    pub span: Span,
-    pub kind: TableKind,
-    /// Every core has its own part, since the steering key is part of the key, or is the key. Else
-    /// the cores share the table. Set by the `flow_affinity` pass.
-    pub local: bool,
-    pub key: TyId,
-    pub value: TyId,
-    pub capacity: u64,
-    /// Each core may keep entries of its own: traffic only adds to them, others see sums.
-    pub per_core: bool,
-    /// ns; 0 = never
-    pub idle: u64,
-    /// `idle` counts from the last write, not from the last use.
-    pub from_write: bool,
-    /// false: a full table rejects (fault `full`)
-    pub evict_lru: bool,
-    /// Bytes for the variable-size parts of keys and values; 0 = worst case reserved inline.
-    pub memory: u64,
-    /// So many entries are cached in front, where each core has its own part and entries have one
-    /// size; 0: none. Changes no result.
-    pub cache: u64,
-    /// Bytes of values are copied when an entry is read, as one body both reads and changes the
-    /// table. Set by the pass `copied_values`.
-    pub copied: bool,
-}
-
-impl Table {
-    /// A table without entries, options and annotations.
-    pub fn new(name: String, span: Span, kind: TableKind, key: TyId, value: TyId) -> Self {
-        Table {
-            name,
-            span,
-            kind,
-            local: false,
-            key,
-            value,
-            capacity: 0,
-            per_core: false,
-            idle: 0,
-            from_write: false,
-            evict_lru: false,
-            memory: 0,
-            cache: 0,
-            copied: false,
-        }
-    }
-
-    /// Locks of an array that all cores use: place i has lock i modulo their number, a power of
-    /// two.
-    pub fn locks(&self) -> u64 {
-        self.capacity.next_power_of_two().min(64)
-    }
-
-    /// Places of the cache in front: a power of two.
-    pub fn front(&self) -> u64 {
-        if self.cache == 0 {
-            0
-        } else {
-            self.cache.next_power_of_two()
-        }
-    }
-}
-
-/// Where a table's entries are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum TableSharing {
-    /// Each core has those that are its own.
-    Parts,
-    /// Each core has all of them: what changes them does so on every core.
-    Copies,
-    /// There is one table, which all cores use.
-    One,
-}
-
-/// Registers of a HyperLogLog, a byte each: its standard error is 1.04 / √4096.
-pub const HLL_REGISTERS: u64 = 4096;
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum TableKind {
-    #[default]
-    Exact,
-    /// Keys are tuples of integers and addresses. An entry has a mask per component and a priority:
-    /// the entry of the highest priority that matches is found. Filled from outside (`--load`,
-    /// `wireloom table`) or by `insert`.
-    Wildcard,
-    /// Key: an address (`ip4`, `ip`); entries are prefixes of which the longest that matches is
-    /// found.
-    Lpm,
-    /// Key: an integer below the capacity; every entry is there from the start, zero.
-    Array,
-    /// Value bool: true may be wrong, at most 1 in 100 at capacity.
-    Bloom,
-    /// Value u64: a count-min sketch; `update` adds; reads are never below the truth.
-    CountMin,
-    /// Value bool, which is put and never read: how many different keys there were (`TableLen`),
-    /// within 2 % as a rule. Hashed as [`Builtin::Hash`] does.
-    HyperLogLog,
-    /// A queue of values of one core, first in, first out (`TablePush`, `TablePop`). Key u32: a
-    /// place, counted from the oldest.
-    Ring,
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Protocol {
-    pub name: String,
-    pub request: UnitId,
-    pub response: Option<UnitId>,
-    /// Per parameter of the response unit: an expression over the request (`Root::This`).
-    pub response_args: Vec<Expr>,
-    /// Of a conversation: the same for its request unit, the messages `up`. Both are over sessions
-    /// then.
-    #[serde(default)]
-    pub request_args: Vec<Expr>,
-    pub sharing: desc::Sharing,
-    /// Of a conversation: nothing is sent to a server before its first message has come.
-    #[serde(default)]
-    pub server_first: bool,
-    pub order_by: Option<FieldId>,
-    /// Over the message itself (`Root::This`), its unit's parameters, evaluated when the head is
-    /// complete.
-    pub close_request: Option<Expr>,
-    pub no_reply: Option<Expr>,
-    /// Handled when all requests before it on its connection are answered; those behind it wait for
-    /// its answer.
-    pub alone: Option<Expr>,
-    /// The request may be sent again if a pooled connection was closed under it.
-    pub repeat: Option<Expr>,
-    /// The backend's connection serves this client alone from now on.
-    pub private_request: Option<Expr>,
-    pub private_response: Option<Expr>,
-    pub close_response: Option<Expr>,
-    pub interim: Option<Expr>,
-    pub tunnel: Option<Expr>,
-    /// The answer refuses its request: a connection whose greeting is answered so is closed.
-    pub refusal: Option<Expr>,
-    /// The answer is not that of its request (`matches`).
-    pub stray: Option<Expr>,
-    /// Behind this message of a server its session may go to another client of its pool.
-    #[serde(default)]
-    pub idle: Option<Expr>,
-    /// This message of a server says that its session is reset.
-    #[serde(default)]
-    pub reset: Option<Expr>,
-    /// Of a conversation: the server answers this message, at last with one that `settles`.
-    #[serde(default)]
-    pub owes: Option<Expr>,
-    /// Of a conversation: this message is done with once one that is `owes` follows it.
-    #[serde(default)]
-    pub unfinished: Option<Expr>,
-    /// Of a conversation: a server's message that ends an answer which is owed.
-    #[serde(default)]
-    pub settles: Option<Expr>,
-    /// Pieces of the message's streamed bytes that a handler changes go on in chunks (RFC 9112
-    /// section 7.1). Only where a handler does.
-    #[serde(default)]
-    pub chunks_request: Option<Expr>,
-    #[serde(default)]
-    pub chunks_response: Option<Expr>,
-    /// The client waits for these bytes before it sends the rest of its request. Only where that is
-    /// read before anything is sent on.
-    #[serde(default)]
-    pub expects: Option<(Vec<u8>, Expr)>,
-    /// Bytes that may stand in front of a request, and how often: they are dropped.
-    pub ignore: Option<(Vec<u8>, u8)>,
-    /// The classes of answers ([`StmtKind::Outcome`]).
-    pub classes: Vec<String>,
-    /// A line of the access log: local 0 is the request (Msg); each `Log` gives a column.
-    pub on_log: Option<Body>,
-    /// The answer to a fault. Locals 0 to 3: the fault's kind (u16), in_step (bool), the request
-    /// (Msg; see [`ExprKind::HasMsg`]), the first bytes of a refused message (bytes<32>). Then one
-    /// local for each parameter of the response's unit, as packed for the request's last call, else
-    /// 0.
-    pub on_fault: Option<Body>,
-    /// How an interim answer is passed on, which no handler sees: a reply of local 0, the answer
-    /// (Msg), with the edits of `forward response`. None: as it came.
-    pub on_interim: Option<Body>,
-    /// How an answer among several is counted, which no reply passes on alone: an
-    /// [`StmtKind::Outcome`] of local 0, the answer (Msg). Only if a handler asks several at once.
-    pub on_answer: Option<Body>,
-}
-
-impl Protocol {
-    /// Its work beside handlers.
-    pub fn bodies(&self) -> [&Option<Body>; 4] {
-        [&self.on_log, &self.on_fault, &self.on_interim, &self.on_answer]
-    }
-}
-
-impl Protocol {
-    /// A protocol of requests without answers, and without other clauses.
-    pub fn new(name: String, request: UnitId, sharing: desc::Sharing) -> Self {
-        Protocol {
-            name,
-            request,
-            response: None,
-            response_args: Vec::new(),
-            request_args: Vec::new(),
-            sharing,
-            server_first: false,
-            order_by: None,
-            close_request: None,
-            no_reply: None,
-            alone: None,
-            repeat: None,
-            private_request: None,
-            private_response: None,
-            close_response: None,
-            interim: None,
-            tunnel: None,
-            refusal: None,
-            stray: None,
-            idle: None,
-            reset: None,
-            owes: None,
-            unfinished: None,
-            settles: None,
-            chunks_request: None,
-            chunks_response: None,
-            expects: None,
-            ignore: None,
-            classes: Vec::new(),
-            on_log: None,
-            on_fault: None,
-            on_interim: None,
-            on_answer: None,
-        }
-    }
-}
-
-impl Protocol {
-    /// Conditions over a request.
-    pub fn request_clauses(&self) -> [Option<&Expr>; 9] {
-        let expects = self.expects.as_ref().map(|(_, e)| e);
-        let [close, no_reply, alone, repeat, private, chunks, owes, unfinished] = [
-            &self.close_request,
-            &self.no_reply,
-            &self.alone,
-            &self.repeat,
-            &self.private_request,
-            &self.chunks_request,
-            &self.owes,
-            &self.unfinished,
-        ]
-        .map(Option::as_ref);
-        [close, no_reply, alone, repeat, private, chunks, expects, owes, unfinished]
-    }
-
-    /// Conditions over an answer.
-    pub fn response_clauses(&self) -> [Option<&Expr>; 10] {
-        [
-            &self.close_response,
-            &self.interim,
-            &self.tunnel,
-            &self.refusal,
-            &self.stray,
-            &self.private_response,
-            &self.chunks_response,
-            &self.idle,
-            &self.reset,
-            &self.settles,
-        ]
-        .map(Option::as_ref)
-    }
-
-    /// Most bytes of a piece that a handler of pieces sees at once.
-    pub const PIECE_MAX: u64 = 64 << 10;
-    /// Most bytes of an item of a stream that has a handler.
-    pub const ITEM_MAX: u64 = 1 << 20;
-    /// Most streams of a unit whose items have handlers.
-    pub const ITEM_STREAMS: usize = 15;
-
-    /// So many first bytes of a refused message are told (`WL_START`).
-    pub const START: u64 = 32;
-
-    /// Classes of answers that a protocol may have.
-    pub const MOST_CLASSES: usize = 7;
-
-    /// So many bytes may be ignored in front of a request, each time.
-    pub const MOST_IGNORED: u8 = 4;
-
-    /// Locals of `on_fault` that come before the response's parameters.
-    pub const FAULT_LOCALS: usize = 4;
-
-    /// How many of `on_fault`'s locals are set when it begins.
-    pub fn fault_presets(&self, m: &Module) -> usize {
-        Self::FAULT_LOCALS + self.response.map_or(0, |u| m.unit(u).params.len())
-    }
 }
 
 /// A total, pure function (it may fault through `Require`). Parameters are the first locals.
@@ -699,75 +360,6 @@ pub struct MergeValue {
     pub a: LocalId,
     pub b: LocalId,
     pub combined: Expr,
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Test {
-    pub name: String,
-    pub span: Span,
-    pub kind: TestKind,
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum TestKind {
-    /// Run the handler with `On::Test`.
-    Code(HandlerId),
-    /// A simulated run of the app with these parameters.
-    Sim { params: Vec<(String, String)>, steps: Vec<(Span, SimStep)> },
-}
-
-/// A place in a simulated run: connection `conn` (0, 1, …) of a listen port, or instance `conn` of
-/// a connect port.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SimPort {
-    pub port: PortId,
-    pub conn: u32,
-}
-
-impl SimPort {
-    /// From this number on `conn` counts the connections to a connect port that belong to clients.
-    /// They are counted in the order in which the program has made them, whatever their instance.
-    pub const OWN: u32 = 1 << 24;
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum SimStep {
-    /// The world sends these bytes (a client connects with its first step).
-    Send(SimPort, Vec<u8>),
-    /// The world must see exactly these bytes next.
-    See(SimPort, Vec<u8>),
-    SeeClosed(SimPort),
-    /// Nothing may have been sent.
-    SeeNothing(SimPort),
-    /// The next line that the program has logged must be this; none: there is none.
-    SeeLog(Option<Vec<u8>>),
-    Close(SimPort),
-    Reset(SimPort),
-    /// A backend refuses / accepts connections from now on.
-    Refuse(SimPort),
-    Accept(SimPort),
-    /// ns of virtual time
-    Wait(u64),
-    /// Runs code of the test: it must end without a fault.
-    Run(HandlerId),
-    /// Messages that the handler sends through a port come in there.
-    Give(HandlerId),
-    /// Messages that the handler sends through a port are those that the program must have sent
-    /// there next.
-    SeeSame(HandlerId),
-    /// The next frame that the program has sent must be there, and the handler (an `On::Check`) end
-    /// without a fault.
-    Check(SimPort, HandlerId),
-    /// A `SeeNothing` or `Check`, at the instance of its port to which the handler sends a frame.
-    At(HandlerId, Box<SimStep>),
-    /// The steps, so many times; `first` sets what counts the rounds (a state), `next` runs behind
-    /// each round.
-    Repeat {
-        first: HandlerId,
-        next: HandlerId,
-        times: u64,
-        steps: Vec<(Span, SimStep)>,
-    },
 }
 
 impl Handler {

@@ -1,0 +1,73 @@
+//! Tests of a program: what they put in, and what they expect.
+
+use crate::*;
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Test {
+    pub name: String,
+    pub span: Span,
+    pub kind: TestKind,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum TestKind {
+    /// Run the handler with `On::Test`.
+    Code(HandlerId),
+    /// A simulated run of the app with these parameters.
+    Sim { params: Vec<(String, String)>, steps: Vec<(Span, SimStep)> },
+}
+
+/// A place in a simulated run: connection `conn` (0, 1, …) of a listen port, or instance `conn` of
+/// a connect port.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SimPort {
+    pub port: PortId,
+    pub conn: u32,
+}
+
+impl SimPort {
+    /// From this number on `conn` counts the connections to a connect port that belong to clients.
+    /// They are counted in the order in which the program has made them, whatever their instance.
+    pub const OWN: u32 = 1 << 24;
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum SimStep {
+    /// The world sends these bytes (a client connects with its first step).
+    Send(SimPort, Vec<u8>),
+    /// The world must see exactly these bytes next.
+    See(SimPort, Vec<u8>),
+    SeeClosed(SimPort),
+    /// Nothing may have been sent.
+    SeeNothing(SimPort),
+    /// The next line that the program has logged must be this; none: there is none.
+    SeeLog(Option<Vec<u8>>),
+    Close(SimPort),
+    Reset(SimPort),
+    /// A backend refuses / accepts connections from now on.
+    Refuse(SimPort),
+    Accept(SimPort),
+    /// ns of virtual time
+    Wait(u64),
+    /// Runs code of the test: it must end without a fault.
+    Run(HandlerId),
+    /// Messages that the handler sends through a port come in there.
+    Give(HandlerId),
+    /// Messages that the handler sends through a port are those that the program must have sent
+    /// there next.
+    SeeSame(HandlerId),
+    /// The next frame that the program has sent must be there, and the handler (an `On::Check`) end
+    /// without a fault.
+    Check(SimPort, HandlerId),
+    /// A `SeeNothing` or `Check`, at the instance of its port to which the handler sends a frame.
+    At(HandlerId, Box<SimStep>),
+    /// The steps, so many times; `first` sets what counts the rounds (a state), `next` runs behind
+    /// each round.
+    Repeat {
+        first: HandlerId,
+        next: HandlerId,
+        times: u64,
+        steps: Vec<(Span, SimStep)>,
+    },
+}
