@@ -4,8 +4,8 @@
 #     bench/xdp/bmc.sh FOLDER            # a clone of BMC, and of katran for its BPF headers
 #     sudo BMC=FOLDER/bmc.o bench/xdp/run.sh
 # FOLDER gets both clones by git, from GitHub, if they are not there. This repository has nothing of
-# them. Changed are: the number of entries (16,384), the longest key (60 bytes: the kernel refuses
-# its loops over longer ones with newer clangs), and the names of sections. The program for answers
+# them. Changed are the number of entries (16,384), the longest key (60 bytes) and the names of
+# sections. With newer clangs the kernel refuses its loops over longer keys. The program for answers
 # (tc) and that for writes are left out: the bench fills the cache.
 set -e
 folder=${1:?a folder}

@@ -393,7 +393,7 @@ fn a_session_with_unread_bytes_behind_its_reset_is_given_to_nobody() {
     client.expect(frame(b'f', 0, b"")).expect_closed();
 }
 
-/// A session is given back only if its reset is one message: a second one would have an answer of
+/// A session is given back only if its reset is one message. A second one would have an answer of
 /// its own, and none leaves the session as it is.
 #[test]
 fn a_reset_is_exactly_one_message() {
