@@ -1,8 +1,8 @@
 //! The masks of a wildcard table in the hook, and the filter in front of its entries.
 //!
-//! In memory that programs read: a head, and two lists of masks. The head names one of them, and how
-//! many masks it has. It also says whether those with the highest priorities stand first. Then a
-//! packet that has found an entry looks at no mask that has no better one. While entries change,
+//! In memory that programs read: a head, and two lists of masks. The head names one of them, and
+//! how many masks it has. It also says whether those with the highest priorities stand first. Then
+//! a packet that has found an entry looks at no mask that has no better one. While entries change,
 //! masks keep their places; [`WildMasks::sort`] writes them anew into the other list.
 //!
 //! The filter has a bit for each hash of a masked key. It is set before the entry is there, and
