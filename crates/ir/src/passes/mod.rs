@@ -188,8 +188,8 @@ pub(crate) fn replan(m: &mut Module) {
 
 const VERIFIES: bool = cfg!(debug_assertions);
 
-/// Builds with assertions verify behind each pass, unless `WIRELOOM_VERIFY=end` is set. Tests set it
-/// that start hundreds of programs, each of which is compiled elsewhere, too.
+/// Builds with assertions verify behind each pass, unless `WIRELOOM_VERIFY=end` is set. Tests set
+/// it that start hundreds of programs, each of which is compiled elsewhere, too.
 fn behind_each_pass() -> bool {
     std::env::var_os("WIRELOOM_VERIFY").is_none_or(|when| when != "end")
 }
