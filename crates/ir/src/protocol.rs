@@ -1,6 +1,7 @@
 //! Protocols: the units of requests and answers, and the rules that pair them.
 
-use crate::*;
+use crate::desc::Sharing;
+use crate::{Body, Expr, FieldId, Module, UnitId};
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -14,7 +15,7 @@ pub struct Protocol {
     /// then.
     #[serde(default)]
     pub request_args: Vec<Expr>,
-    pub sharing: desc::Sharing,
+    pub sharing: Sharing,
     /// Of a conversation: nothing is sent to a server before its first message has come.
     #[serde(default)]
     pub server_first: bool,
@@ -91,7 +92,7 @@ impl Protocol {
 
 impl Protocol {
     /// A protocol of requests without answers, and without other clauses.
-    pub fn new(name: String, request: UnitId, sharing: desc::Sharing) -> Self {
+    pub fn new(name: String, request: UnitId, sharing: Sharing) -> Self {
         Protocol {
             name,
             request,

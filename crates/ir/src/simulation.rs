@@ -1,6 +1,6 @@
 //! Tests of a program: what they put in, and what they expect.
 
-use crate::*;
+use crate::{HandlerId, PortId, Span};
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -1,6 +1,6 @@
 //! Tables: maps, match tables, sketches and rings.
 
-use crate::*;
+use crate::{Span, TyId};
 use serde::{Deserialize, Serialize};
 
 /// The shortest time after which entries of a table expire, in nanoseconds. Time goes on with each

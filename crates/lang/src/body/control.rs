@@ -88,7 +88,7 @@ impl Lower<'_, '_> {
         other: impl FnOnce(&mut Self) -> R<Val>,
     ) -> R<Val> {
         let (start, given) = ((self.replied, self.epoch), self.given);
-        let torn = self.torn.clone();
+        let (torn, before) = (self.torn.clone(), self.torn.len());
         let facts = self.facts.clone();
         let a = self.way(&cond, true, then);
         let (parts, grouped) = (self.parts_max, self.grouped);
@@ -98,7 +98,7 @@ impl Lower<'_, '_> {
         self.given = given;
         let torn = std::mem::replace(&mut self.torn, torn);
         let b = self.way(&cond, false, other);
-        self.torn.extend(torn);
+        self.torn.extend(torn.into_iter().skip(before));
         self.parts_max = self.parts_max.max(parts);
         self.grouped = match (&a.val, &b.val) {
             (Ok(v), _) if v.is_never() => self.grouped,
