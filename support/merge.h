@@ -31,7 +31,7 @@ static inline uint64_t wl_key_lo_at(const uint8_t *p, uint32_t n) {
 
 /* The least of n numbers, and which of them equal x (n at most 64); n is a multiple of 8. */
 static inline uint64_t wl_least(const uint64_t *v, uint32_t n) {
-#if defined(__AVX512F__)
+#if defined(WL_AVX512)
     __m512i m = _mm512_loadu_si512(v);
     for (uint32_t i = 8; i < n; i += 8) m = _mm512_min_epu64(m, _mm512_loadu_si512(v + i));
     return _mm512_reduce_min_epu64(m);
@@ -43,10 +43,10 @@ static inline uint64_t wl_least(const uint64_t *v, uint32_t n) {
 }
 static inline uint64_t wl_equal(const uint64_t *v, uint32_t n, uint64_t x) {
     uint64_t bits = 0;
-#if defined(__AVX512F__)
+#if defined(WL_AVX512)
     for (uint32_t i = 0; i < n; i += 8)
         bits |= (uint64_t)_mm512_cmpeq_epu64_mask(_mm512_loadu_si512(v + i), _mm512_set1_epi64((long long)x)) << i;
-#elif defined(__AVX2__)
+#elif defined(WL_AVX2)
     for (uint32_t i = 0; i < n; i += 4) {
         __m256i e = _mm256_cmpeq_epi64(_mm256_loadu_si256((const __m256i *)(const void *)(v + i)), _mm256_set1_epi64x((long long)x));
         bits |= (uint64_t)(uint32_t)_mm256_movemask_pd(_mm256_castsi256_pd(e)) << i;
@@ -60,7 +60,7 @@ static inline uint64_t wl_equal(const uint64_t *v, uint32_t n, uint64_t x) {
 /* ---- short records: lines of at most 32 bytes are read as one block ---- */
 
 enum { WL_LINE = 32, WL_SLACK = 64 /* bytes that must be there from a record's first one */ };
-#if defined(__AVX2__)
+#if defined(WL_AVX2)
 typedef __m256i wl_line;
 static inline wl_line wl_line_at(const uint8_t *p) { return _mm256_loadu_si256((const __m256i *)(const void *)p); }
 static inline uint64_t wl_line_has(wl_line b, uint8_t c) {

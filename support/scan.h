@@ -6,8 +6,16 @@
 #define WL_SCAN_H
 #include <stdint.h>
 #include <string.h>
-#if defined(__SSSE3__) || defined(__AVX2__)
+/* Code that is not optimised serves first. It has vectors of 16 bytes only: to read <immintrin.h>
+ * takes half of the time of its compiler. */
+#if defined(__AVX2__) && defined(__OPTIMIZE__)
+#define WL_AVX2 1
 #include <immintrin.h>
+#if defined(__AVX512F__)
+#define WL_AVX512 1
+#endif
+#elif defined(__SSSE3__)
+#include <tmmintrin.h>
 #elif defined(__SSE2__)
 #include <emmintrin.h>
 #endif
@@ -28,7 +36,7 @@ static inline uint32_t wl_hits16(__m128i v, __m128i lo, __m128i hi, __m128i bit)
 #define WL_BITS 1, 2, 4, 8, 16, 32, 64, (char)128, 1, 2, 4, 8, 16, 32, 64, (char)128
 #endif
 
-#if defined(__AVX2__)
+#if defined(WL_AVX2)
 static inline uint32_t wl_hits32(__m256i v, __m256i lo, __m256i hi, __m256i bit) {
     __m256i rows = _mm256_or_si256(_mm256_shuffle_epi8(lo, v),
                                    _mm256_shuffle_epi8(hi, _mm256_xor_si256(v, _mm256_set1_epi8((char)0x80))));
@@ -39,7 +47,7 @@ static inline uint32_t wl_hits32(__m256i v, __m256i lo, __m256i hi, __m256i bit)
 
 /* Where lanes can be left out, the last bytes take one step: a loop over them would be left at a
    byte that cannot be foreseen. */
-#if defined(__AVX512BW__) && defined(__AVX512VL__)
+#if defined(WL_AVX512) && defined(__AVX512BW__) && defined(__AVX512VL__)
 #define WL_MASKED 1
 /* The bytes from p, fewer than 16; the rest is zero, and not read. */
 static inline __m128i wl_few(const uint8_t *p, uint32_t n) { return _mm_maskz_loadu_epi8((__mmask16)((1u << n) - 1), p); }
@@ -49,7 +57,7 @@ static inline __m128i wl_few(const uint8_t *p, uint32_t n) { return _mm_maskz_lo
 static inline uint32_t wl_scan_set(const uint8_t *p, uint32_t i, uint32_t n, const wl_set *s) {
 #if defined(__SSSE3__)
     const __m128i l = _mm_loadu_si128((const __m128i *)s->lo), h = _mm_loadu_si128((const __m128i *)s->hi), b = _mm_setr_epi8(WL_BITS);
-#if defined(__AVX2__)
+#if defined(WL_AVX2)
     if (n - i >= 32) {
         const __m256i ll = _mm256_broadcastsi128_si256(l), hh = _mm256_broadcastsi128_si256(h), bb = _mm256_broadcastsi128_si256(b);
         for (; n - i >= 32; i += 32) {
@@ -73,7 +81,7 @@ static inline uint32_t wl_scan_set(const uint8_t *p, uint32_t i, uint32_t n, con
 
 /* First byte equal to a or b (a == b: one byte). */
 static inline uint32_t wl_scan_two(const uint8_t *p, uint32_t i, uint32_t n, uint8_t a, uint8_t b) {
-#if defined(__AVX2__)
+#if defined(WL_AVX2)
     __m256i va = _mm256_set1_epi8((char)a), vb = _mm256_set1_epi8((char)b);
     for (; n - i >= 32; i += 32) {
         __m256i v = _mm256_loadu_si256((const __m256i *)(p + i));
