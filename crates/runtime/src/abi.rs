@@ -7,7 +7,7 @@
 use std::ffi::c_void;
 use std::os::raw::c_int;
 
-pub const WL_ABI: u32 = 20;
+pub const WL_ABI: u32 = 21;
 
 // Results of parse() and tail().
 pub const WL_MORE: c_int = 0;
