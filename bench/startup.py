@@ -153,7 +153,7 @@ class Run:
         while True:
             self.check_alive()
             try:
-                return socket.create_connection(("127.0.0.1", self.port), 10)
+                return socket.create_connection(("127.0.0.1", self.port), 60)
             except ConnectionRefusedError:
                 time.sleep(0.001)
 
