@@ -2,8 +2,8 @@
  * size, and there are no locks.
  *
  * Open addressing with linear probing over slots of one size. A slot is the key in whole words, a
- * stamp, and the value. The stamp is the time of the last use. It has 24 bits of the key's last
- * word if it leaves room (0: the slot is empty). Most slots fit in one cache line, which can be
+ * stamp, and the value. The stamp is the time of the last use. It takes 24 bits of the key's last
+ * word if they are free (0: the slot is empty). Most slots fit in one cache line, which can be
  * prefetched for a whole batch (wl_flow_prefetch).
  *
  * A table whose keys hold addresses of either family has two such arrays. One has a short form of

@@ -42,22 +42,30 @@ fn marks(path: &Path) -> Option<&'static [&'static str]> {
 /// the output of benches.
 fn prose<'t>(path: &Path, text: &'t str) -> Vec<(usize, &'t str)> {
     let marks = marks(path);
-    let (mut code, mut written) = (false, false);
+    let mut code = false;
     let lines = text
         .lines()
         .enumerate()
         .filter(|(_, l)| marks.is_none_or(|all| all.iter().any(|m| l.trim_start().starts_with(m))));
-    lines
+    by_hand(lines)
         .filter(|(_, l)| {
             let said = l.trim_start().trim_start_matches(['/', '!']);
             let fence = said.trim_start().starts_with("```");
             code ^= fence;
-            written = (written || l.contains(":begin -->")) && !l.contains(":end -->");
             let indented = if marks.is_some() { is_indented(l) } else { l.starts_with("    ") };
-            !(fence || code || written || indented || l.starts_with('|'))
+            !(fence || code || indented || l.starts_with('|'))
         })
         .map(|(i, l)| (i + 1, l))
         .collect()
+}
+
+/// Lines but for those that a bench or a test writes into a page.
+fn by_hand<'t>(lines: impl Iterator<Item = (usize, &'t str)>) -> impl Iterator<Item = (usize, &'t str)> {
+    let mut written = false;
+    lines.filter(move |(_, l)| {
+        written = (written || l.contains(":begin -->")) && !l.contains(":end -->");
+        !written
+    })
 }
 
 /// Whether a comment holds code: four blanks and more behind its mark.
@@ -108,15 +116,12 @@ fn coded(text: &str) -> String {
     text.split('`').enumerate().map(|(i, part)| if i % 2 == 0 { part } else { "code" }).collect()
 }
 
-/// The cells of a page's tables, but for those that a bench or a test writes.
+/// The cells of a page's tables.
 fn cells(path: &Path, text: &str) -> Vec<(usize, String)> {
-    let mut written = marks(path).is_some();
     let mut found = Vec::new();
-    for (i, line) in text.lines().enumerate() {
-        written = (written || line.contains(":begin -->")) && !line.contains(":end -->");
-        if !written && line.starts_with('|') {
-            found.extend(coded(line).split('|').map(|cell| (i + 1, cell.trim().to_string())));
-        }
+    let is_page = marks(path).is_none();
+    for (i, line) in by_hand(text.lines().enumerate()).filter(|(_, l)| is_page && l.starts_with('|')) {
+        found.extend(coded(line).split('|').map(|cell| (i + 1, cell.trim().to_string())));
     }
     found
 }

@@ -316,8 +316,8 @@ impl Pair<'_> {
         Ok(())
     }
 
-    /// Compares both on bytes that are there as a whole, as `parse` in a program does. Compared are
-    /// how long the message is, or whether it is none.
+    /// Compares both on bytes that are there as a whole, as `parse` in a program does. Both say
+    /// how long the message is, or that it is none.
     ///
     /// # Safety
     /// Both tables are valid.

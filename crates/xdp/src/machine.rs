@@ -21,21 +21,20 @@ impl Machine {
 
     /// As macros, for programs that are compiled here.
     pub fn constants(&self) -> [(&'static str, u64); 4] {
-        [
-            ("WL_TICK", self.tick),
-            ("WL_FIRST_TICK", self.first_tick),
-            ("WL_SEED", self.seed),
-            ("WL_PROCESSORS", self.processors),
-        ]
+        self.numbers().map(|(name, _, value)| (name, value))
     }
 
     /// As constants of programs that were compiled for any machine.
     pub fn globals(&self) -> [(&'static str, u64); 4] {
+        self.numbers().map(|(_, name, value)| (name, value))
+    }
+
+    fn numbers(&self) -> [(&'static str, &'static str, u64); 4] {
         [
-            ("wl_tick", self.tick),
-            ("wl_first_tick", self.first_tick),
-            ("wl_seed", self.seed),
-            ("wl_processors", self.processors),
+            ("WL_TICK", "wl_tick", self.tick),
+            ("WL_FIRST_TICK", "wl_first_tick", self.first_tick),
+            ("WL_SEED", "wl_seed", self.seed),
+            ("WL_PROCESSORS", "wl_processors", self.processors),
         ]
     }
 }

@@ -499,7 +499,7 @@ impl<'m> Gen<'m> {
         }
     }
 
-    /// The functions that find a frame's headers. These are those of the common stacks within the
+    /// The functions that find a frame's headers. Those of the common stacks are found within the
     /// handler, all others by a function that the verifier looks at by itself. `used`: the code
     /// that reads places of headers; `None`: it reads all. Result `None`: their graph has no such
     /// form.

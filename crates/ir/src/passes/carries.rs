@@ -8,7 +8,7 @@
 //! reads it, or sends it on to where it is read.
 //!
 //! The part of the frame: all of it if it leaves through a port, if its payload is read, or if it
-//! is changed. Else its headers, and a few bytes behind them. They are so many as the search for
+//! is changed. Else its headers, and a few bytes behind them. These are as many as the search for
 //! headers may look at before it finds that a header is not there. The end of the headers is known
 //! to the sender, since it has looked for the same ones. A sender that changes frames sends all of
 //! them: behind a change the search may end elsewhere.

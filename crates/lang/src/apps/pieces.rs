@@ -269,16 +269,28 @@ impl Lower<'_, '_> {
             ir::Expr::new(t, K::Unwrap(held)),
             ir::Expr::new(t, K::Bytes(vec![])),
         );
-        let (m, ok) = (self.new_local(&name.name, &Ty::Msg(item)), self.new_local("", &Ty::Bool));
-        self.push(name.span, StmtKind::Parse { unit: item, kept: None, bytes, dst: m, ok });
-        let ok = self.local_expr(ok);
-        self.guard(ok, ir::FaultKind::MALFORMED, name.span);
+        let m = self.parse_item(item, bytes, &name.name, (ir::FaultKind::MALFORMED, name.span));
         self.bind(name, Val::path(Ty::Msg(item), build::msg(m)));
         if let Some(b) = self.scopes.last_mut().and_then(|s| s.last_mut()) {
             b.used = true;
         }
         self.item = Some(StreamItem { msg, item: m, unit: item, until });
         Ok(())
+    }
+
+    /// A message of all these bytes, or the fault.
+    fn parse_item(
+        &mut self,
+        unit: ir::UnitId,
+        bytes: ir::Expr,
+        name: &str,
+        (fault, span): (ir::FaultKind, Span),
+    ) -> ir::LocalId {
+        let (m, ok) = (self.new_local(name, &Ty::Msg(unit)), self.new_local("", &Ty::Bool));
+        self.push(span, StmtKind::Parse { unit, kept: None, bytes, dst: m, ok });
+        let ok = self.local_expr(ok);
+        self.guard(ok, fault, span);
+        m
     }
 
     /// Whether an item is the stream's last.
@@ -312,11 +324,7 @@ impl Lower<'_, '_> {
         let bytes = self.keep_message(&v, item.unit, ir::Protocol::ITEM_MAX, value.span)?;
         let bytes = self.temp("", &Ty::Bytes(ir::Protocol::ITEM_MAX), bytes, span);
         let bytes = self.local_expr(bytes);
-        let (m, ok) = (self.new_local("", &Ty::Msg(item.unit)), self.new_local("", &Ty::Bool));
-        let parse = StmtKind::Parse { unit: item.unit, kept: None, bytes: bytes.clone(), dst: m, ok };
-        self.push(span, parse);
-        let ok = self.local_expr(ok);
-        self.guard(ok, ir::FaultKind::CONSTRAINT, span);
+        let m = self.parse_item(item.unit, bytes.clone(), "", (ir::FaultKind::CONSTRAINT, span));
         // Its reader goes on to the next item, or not, as with the one that has come.
         let (was, is) = (self.is_last(&item.until, item.msg, item.item), self.is_last(&item.until, item.msg, m));
         self.guard(build::cmp(ir::BinOp::Eq, was, is), ir::FaultKind::CONSTRAINT, span);

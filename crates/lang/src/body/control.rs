@@ -88,7 +88,7 @@ impl Lower<'_, '_> {
         other: impl FnOnce(&mut Self) -> R<Val>,
     ) -> R<Val> {
         let (start, given) = ((self.replied, self.epoch), self.given);
-        let (torn, before) = (self.torn.clone(), self.torn.len());
+        let torn_before = self.torn.len();
         let facts = self.facts.clone();
         let a = self.way(&cond, true, then);
         let (parts, grouped) = (self.parts_max, self.grouped);
@@ -96,9 +96,9 @@ impl Lower<'_, '_> {
         let facts = std::mem::replace(&mut self.facts, facts);
         (self.replied, self.epoch) = start;
         self.given = given;
-        let torn = std::mem::replace(&mut self.torn, torn);
+        let torn = self.torn.split_off(torn_before);
         let b = self.way(&cond, false, other);
-        self.torn.extend(torn.into_iter().skip(before));
+        self.torn.extend(torn);
         self.parts_max = self.parts_max.max(parts);
         self.grouped = match (&a.val, &b.val) {
             (Ok(v), _) if v.is_never() => self.grouped,

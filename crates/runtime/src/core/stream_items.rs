@@ -1,4 +1,4 @@
-//! Handlers of the items of a stream of units (`on client.batch`).
+//! Handlers of the items of a stream of units (`on client.rows`).
 //!
 //! In: the bytes of a message behind its head. The parser tells where an item of the stream begins
 //! and ends. Out: each item goes to the handler when it is complete, then on, unless the handler
