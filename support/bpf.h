@@ -105,6 +105,8 @@ typedef struct wl_fx {
 #define WL_PART_END(x, io) (void)0
 #define WL_PART_BACK(x, io) (void)0
 #endif
+/* A number of 64 bits that the loader puts into its instruction. So objects can be kept. */
+#define WL_NUMBER(number) ({ uint64_t n_; __asm__("%0 = " number " ll" : "=r"(n_)); n_; })
 /* Things of one type lie side by side in the only value of an array, whose address the loader puts
    in the place of a number. So no lookup is needed. NULL: there are fewer. */
 #define WL_VALUE_OF(number, at, count, type) ({ type *v_ = NULL; \
@@ -774,13 +776,13 @@ __attribute__((noinline)) int map##_find(const struct map##_key *k, struct map##
 
 /* The kernel's ticks since its start as nanoseconds; the loader sets their length and begin, and
    what lies between this clock and that of the day. With `wl_manual` a test sets the time. */
-extern volatile const uint64_t wl_tick, wl_first_tick, wl_wall, wl_manual;
-/* The loader knows them when it compiles: so they are constants of the code. */
+extern volatile const uint64_t wl_tick, wl_wall, wl_manual;
+/* A loader that compiles knows them: so they are constants of the code. */
 #ifndef WL_TICK
 #define WL_TICK wl_tick
-#define WL_FIRST_TICK wl_first_tick
 #define WL_MANUAL wl_manual
 #endif
+#define WL_FIRST_TICK WL_NUMBER("0x73d9052be84f61ca")
 struct { WL_MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY); WL_MAP_TYPE(key, uint32_t); WL_MAP_TYPE(value, uint64_t); WL_MAP_NUMBER(max_entries, 1); } wl_clock SEC(".maps");
 WL_INLINE uint64_t wl_now(void) {
     if (WL_MANUAL) {

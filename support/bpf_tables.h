@@ -106,11 +106,8 @@ WL_INLINE bool map##_alone(const wl_fx *x) { return WL_ALONE(x); }
     state_ = wl_state_of(cpu_); \
     if (state_) state_->part = cpu_; \
     return done_;
-/* The hash's secret, set at the start: no sender can choose keys that share their lines. */
-extern volatile const uint64_t wl_seed;
-#ifndef WL_SEED
-#define WL_SEED wl_seed
-#endif
+/* The hash's secret: no sender can choose keys that share their lines. */
+#define WL_SEED WL_NUMBER("0x4ac1e86d927f35b3")
 
 /* A loop over the words of a long key that count. The first ones need no count of rounds, which
    would cost as much as a word. The verifier follows two rounds of the others. */

@@ -33,9 +33,6 @@
 #define WL_FLOW_H
 #include "shared_hash_table.h"
 #include "frame.h"
-#ifdef __AVX512F__
-#include <immintrin.h>
-#endif
 
 /* The layout of slots of one kind. It has bytes and words of the key, offsets of stamp and value,
  * bytes of a slot, and the number of slots. Also the slots in front (0, or a power of two), and how
@@ -45,21 +42,24 @@ typedef struct wl_shape { uint32_t key, words, stamp, value, size, slots, front,
 #define WL_UP(n, to) (((n) + (to) - 1) / (to) * (to))
 #define WL_STAMP_INSIDE(key) ((key) % 8 >= 1 && (key) % 8 <= 5)
 #define WL_STAMP_AT(key) (WL_STAMP_INSIDE(key) ? (key) : WL_UP(key, 4))
-#define WL_VALUE_AT(key, type) WL_UP(WL_STAMP_AT(key) + (WL_STAMP_INSIDE(key) ? 3 : 4), (uint32_t)_Alignof(type))
-/* A multiple of 8; no slot crosses a cache line if a third more makes that so. */
-#define WL_SLOT_LEAST(key, type) WL_UP(WL_VALUE_AT(key, type) + (uint32_t)sizeof(type), _Alignof(type) > 8 ? (uint32_t)_Alignof(type) : 8)
-#define WL_SLOT_SIZE(key, type) (WL_SLOT_LEAST(key, type) == 24 ? 32 : WL_SLOT_LEAST(key, type) >= 48 && WL_SLOT_LEAST(key, type) <= 64 ? 64 : WL_SLOT_LEAST(key, type))
+#define WL_VALUE_AT(key, type) WL_UP(WL_STAMP_AT(key) + (WL_STAMP_INSIDE(key) ? 3 : 4), (int)_Alignof(type))
 /* Slots for so many entries, in whole cache lines: four per entry, so that a search seldom goes
    beyond the first line, but two in large tables. */
-#define WL_SLOTS_LEAST(capacity, key, type) ((uint64_t)(capacity) * ((uint64_t)(capacity) * WL_SLOT_SIZE(key, type) <= (32u << 20) ? 4 : 2) + 16)
+#define WL_SLOTS_LEAST(capacity, size) ((uint64_t)(capacity) * ((uint64_t)(capacity) * (size) <= (32u << 20) ? 4 : 2) + 16)
 /* An empty table has at most so many bytes of slots, and no fewer halvings than that takes. */
 #define WL_FIRST_BYTES (256u << 10)
 #define WL_OVER(bytes, n) ((bytes) > (uint64_t)WL_FIRST_BYTES << (n))
 #define WL_OVER_8(bytes, n) (WL_OVER(bytes, n) + WL_OVER(bytes, (n) + 1) + WL_OVER(bytes, (n) + 2) + WL_OVER(bytes, (n) + 3) + WL_OVER(bytes, (n) + 4) + WL_OVER(bytes, (n) + 5) + WL_OVER(bytes, (n) + 6) + WL_OVER(bytes, (n) + 7))
-#define WL_HALVINGS_OF(bytes) (WL_OVER_8(bytes, 0) + WL_OVER_8(bytes, 8))
-#define WL_HALVINGS(capacity, key, type) WL_HALVINGS_OF(WL_SLOTS_LEAST(capacity, key, type) * WL_SLOT_SIZE(key, type))
-#define WL_SLOTS_OF(capacity, key, type) WL_UP(WL_SLOTS_LEAST(capacity, key, type), (uint64_t)8 << WL_HALVINGS(capacity, key, type))
-#define WL_SHAPE(capacity, key, type, front) {key, ((key) + 7) / 8, WL_STAMP_AT(key), WL_VALUE_AT(key, type), WL_SLOT_SIZE(key, type), (uint32_t)WL_SLOTS_OF(capacity, key, type), front, WL_HALVINGS(capacity, key, type)}
+#define WL_HALVINGS(bytes) (WL_OVER_8(bytes, 0) + WL_OVER_8(bytes, 8))
+/* Names for the numbers of slots called `n`, which its array and its shape need. The compiler
+   computes each once: written out, they take longer to read than the rest of the program. */
+#define WL_SLOT_NAMES(n, capacity, key, type) enum { n##_value = WL_VALUE_AT(key, type), \
+    n##_least = WL_UP(n##_value + (int)sizeof(type), _Alignof(type) > 8 ? (int)_Alignof(type) : 8), \
+    /* A multiple of 8; no slot crosses a cache line if a third more makes that so. */ \
+    n##_size = n##_least == 24 ? 32 : n##_least >= 48 && n##_least <= 64 ? 64 : n##_least, \
+    n##_halvings = WL_HALVINGS(WL_SLOTS_LEAST(capacity, n##_size) * n##_size) }
+#define WL_SLOT_COUNT(n, capacity) WL_UP(WL_SLOTS_LEAST(capacity, n##_size), (uint64_t)8 << n##_halvings)
+#define WL_SHAPE(n, capacity, key, front) {key, ((key) + 7) / 8, WL_STAMP_AT(key), n##_value, n##_size, (uint32_t)WL_SLOT_COUNT(n, capacity), front, n##_halvings}
 #define WL_SHAPE_NONE {0, 0, 0, 0, 0, 0, 0, 0}
 /* Buckets that one insertion moves while a table grows: it is done after an eighth as many
    insertions as there were buckets. */
@@ -351,7 +351,7 @@ WL_INLINE uint8_t *wl_place_of(const wl_places p, const wl_shape g, uint64_t h) 
  * the line at once, as no frame of this batch has stored anything in it. */
 WL_INLINE unsigned wl_slots_with(const uint8_t *s, const wl_shape g, const uint64_t *k) {
     const unsigned each = g.size / 8, slots = wl_flow_bucket(g);
-#ifdef __AVX512F__
+#ifdef WL_AVX512
     if (slots > 1) {
         const unsigned first = each == 1 ? 0xff : each == 2 ? 0x55 : 0x11, stamped = WL_STAMP_INSIDE(g.key), last = g.words - 1;
         const uint64_t taken = stamped ? (uint64_t)WL_TAKEN << g.key % 8 * 8 : 0;

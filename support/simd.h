@@ -5,8 +5,7 @@
 #ifndef WL_LANES_H
 #define WL_LANES_H
 #include "base.h"
-#if defined(__AVX512F__) && defined(__AVX512BW__)
-#include <immintrin.h>
+#if defined(WL_AVX512) && defined(__AVX512BW__)
 #define WL_LANES 16u
 #define WL_LANES_ALL 0xffffu
 

@@ -24,8 +24,7 @@
 #ifndef WL_WILD_H
 #define WL_WILD_H
 #include "shared_hash_table.h"
-#if defined(__AVX512F__) && defined(__AVX512BW__)
-#include <immintrin.h>
+#if defined(WL_AVX512) && defined(__AVX512BW__)
 #define WL_WILD_VECTOR 1
 #endif
 

@@ -10,8 +10,8 @@
 char _license[] SEC("license") = "GPL";
 struct app_state { uint64_t unused; };
 volatile uint64_t wl_unknown SEC(".data") = 0;
-volatile const uint64_t wl_tick SEC(".rodata") = 1, wl_first_tick SEC(".rodata") = 0, wl_seed SEC(".rodata") = 0,
-    wl_wall SEC(".rodata") = 0, wl_manual SEC(".rodata") = 0;
+volatile const uint64_t wl_tick SEC(".rodata") = 1, wl_wall SEC(".rodata") = 0,
+    wl_manual SEC(".rodata") = 0;
 
 struct count { uint64_t packets, bytes; };
 struct frame { uint8_t *p; uint64_t n; };

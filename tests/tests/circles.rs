@@ -5,6 +5,7 @@
 //! trees stay possible, which are recursive by nature: expressions and blocks in `lang`, and
 //! expressions, calls and statements in `interp`. They are methods of one type in several files.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use wireloom_tests::root;
@@ -29,6 +30,9 @@ struct File {
 }
 
 type Files = BTreeMap<Name, File>;
+
+/// The file that declares each path that was asked for.
+type Known = RefCell<BTreeMap<Name, Name>>;
 
 /// Words and signs, without comments, strings, lifetimes and inline tests.
 pub fn words(text: &str) -> Vec<String> {
@@ -226,8 +230,18 @@ fn absolute(files: &Files, of: &Name, path: &[String]) -> Option<Name> {
     Some([base, rest.to_vec()].concat())
 }
 
-/// The file that declares what a path names.
-fn declares(files: &Files, path: &[String], depth: usize) -> Name {
+/// The file that declares what a path names. Answers are kept in `known`: many words name the same.
+fn declares(files: &Files, known: &Known, path: &[String]) -> Name {
+    if let Some(file) = known.borrow().get(path) {
+        return file.clone();
+    }
+    let file = search(files, path, &mut BTreeSet::new());
+    known.borrow_mut().insert(path.to_vec(), file.clone());
+    file
+}
+
+/// The same without `known`; `seen` has the paths that were searched already.
+fn search(files: &Files, path: &[String], seen: &mut BTreeSet<Name>) -> Name {
     let mut module: Name = vec![];
     let mut left = path;
     while let Some((next, rest)) = left.split_first() {
@@ -239,17 +253,17 @@ fn declares(files: &Files, path: &[String], depth: usize) -> Name {
     }
     let Some(name) = left.first() else { return module };
     let f = &files[&module];
-    if f.own.contains(name) || depth > 8 {
+    if f.own.contains(name) || !seen.insert(path.to_vec()) {
         return module;
     }
     for i in &f.imports {
         let Some(to) = absolute(files, &module, &i.path) else { continue };
         if i.alias == *name && to != path {
-            return declares(files, &[to, left[1..].to_vec()].concat(), depth + 1);
+            return search(files, &[to, left[1..].to_vec()].concat(), seen);
         }
         if i.alias == "*" {
             let all = [&to[..to.len() - 1], left].concat();
-            let found = declares(files, &all, depth + 1);
+            let found = search(files, &all, seen);
             if found != module && files[&found].own.contains(name) {
                 return found;
             }
@@ -259,7 +273,7 @@ fn declares(files: &Files, path: &[String], depth: usize) -> Name {
 }
 
 /// The files that a file uses.
-fn used(files: &Files, of: &Name) -> BTreeSet<Name> {
+fn used(files: &Files, known: &Known, of: &Name) -> BTreeSet<Name> {
     let f = &files[of];
     let mut found = BTreeSet::new();
     let word = |n: usize| f.words.get(n).map_or("", String::as_str);
@@ -284,14 +298,14 @@ fn used(files: &Files, of: &Name) -> BTreeSet<Name> {
         let import = f.imports.iter().find(|i| i.alias == path[0]);
         if let Some(i) = import {
             if let Some(to) = absolute(files, of, &i.path) {
-                found.insert(declares(files, &[to, path[1..].to_vec()].concat(), 0));
+                found.insert(declares(files, known, &[to, path[1..].to_vec()].concat()));
             }
         } else if let Some(to) = absolute(files, of, &path) {
-            found.insert(declares(files, &to, 0));
+            found.insert(declares(files, known, &to));
         } else if is_name && !f.own.contains(&path[0]) {
             for i in f.imports.iter().filter(|i| i.alias == "*" && !i.exported) {
                 let Some(to) = absolute(files, of, &i.path) else { continue };
-                let file = declares(files, &[&to[..to.len() - 1], &path[..]].concat(), 0);
+                let file = declares(files, known, &[&to[..to.len() - 1], &path[..]].concat());
                 if path.iter().any(|w| files[&file].own.contains(w)) {
                     found.insert(file);
                 }
@@ -301,6 +315,11 @@ fn used(files: &Files, of: &Name) -> BTreeSet<Name> {
     // A module stands before the files below it.
     found.retain(|to| to != of && !to.starts_with(of));
     found
+}
+
+fn uses(files: &Files) -> BTreeMap<Name, BTreeSet<Name>> {
+    let known = Known::default();
+    files.keys().map(|n| (n.clone(), used(files, &known, n))).collect()
 }
 
 /// The files that lead to each other.
@@ -333,7 +352,7 @@ fn circles_of(krate: &str) -> Vec<String> {
     let top = ["lib.rs", "main.rs"].map(|f| src.join(f)).into_iter().find(|f| f.exists()).expect("a root");
     let mut files = Files::new();
     load(&top, vec![], &mut files);
-    let uses: BTreeMap<Name, BTreeSet<Name>> = files.keys().map(|n| (n.clone(), used(&files, n))).collect();
+    let uses = uses(&files);
     if let Some(shown) = std::env::var_os("SHOW_USES").filter(|k| k == krate) {
         println!("{shown:?}");
         uses.iter().for_each(|(n, to)| {
@@ -354,7 +373,7 @@ fn circles_are_found() {
         file("use super::*; pub struct B(Option<Box<a::A>>); fn s() -> &'static str { \"crate::c\" }"),
     );
     files.insert(of("c"), file("pub(super) struct C(crate::a::A); #[cfg(test)] mod tests { use crate::d; }"));
-    let uses: BTreeMap<Name, BTreeSet<Name>> = files.keys().map(|n| (n.clone(), used(&files, n))).collect();
+    let uses = uses(&files);
     assert_eq!(circles(&uses), [[of("a"), of("b")]]);
 }
 

@@ -257,6 +257,34 @@ fn kept_or<E: From<CompileError>>(
     Ok(Compiled { bytes, path, notice })
 }
 
+/// The kept result of a compiler for these inputs. Else that of `make`, which is kept if there is a
+/// folder for it. `name`: of the file, before a hash of the inputs.
+pub fn kept<E>(
+    name: &str,
+    compiler: &str,
+    inputs: &[&str],
+    make: impl FnOnce() -> Result<Vec<u8>, E>,
+) -> Result<Vec<u8>, E> {
+    let Ok(folder) = Folder::open(&default_cache_dir()) else { return make() };
+    let mut sha = Sha::new();
+    sha.add(stamp(Path::new(compiler)).as_bytes());
+    inputs.iter().for_each(|i| sha.add(i.as_bytes()));
+    let name = format!("{name}-{}.o", sha.hex());
+    let there = || folder.get(&name).ok().flatten();
+    if let Some(bytes) = there() {
+        return Ok(bytes);
+    }
+    let _turn = folder.turn(&name, TURN, || false);
+    // The holder of the turn before may have made it.
+    if let Some(bytes) = there() {
+        return Ok(bytes);
+    }
+    let bytes = make()?;
+    // A folder without room, for one, is no reason to fail.
+    let _ = folder.put(&name, &bytes);
+    Ok(bytes)
+}
+
 /// The folder to work in, and why it is not the one where results are kept.
 pub(crate) fn folder(options: &CompileOptions) -> Result<(Folder, Option<String>), CompileError> {
     let wanted = &options.cache_dir;

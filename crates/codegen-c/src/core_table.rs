@@ -27,44 +27,38 @@ impl<'m> Gen<'m> {
         packed(self.m, t.key).unwrap_or(8).div_ceil(8)
     }
 
-    /// Members of the per-core state.
-    pub fn flow_members(&mut self) -> String {
+    /// Members of the per-core state, and what stands before it: the sizes of slots.
+    pub fn flow_members(&mut self) -> (String, String) {
         let m = self.m;
-        let mut text = String::new();
+        let (mut sizes, mut text) = (String::new(), String::new());
         for (i, t) in m.tables.iter().enumerate() {
             if !is_core_table(m, t) {
                 continue;
             }
             let (n, value, capacity) = (names::table(m, TableId(i as u32)), self.cty(t.value), t.capacity);
             let (whole, front) = (packed(m, t.key).unwrap_or(8), t.front());
-            let shape = |key: u64| format!("WL_SHAPE({capacity}, {key}, {value}, {front})");
-            let shapes = match short(m, t.key) {
-                Some(short) => format!("{}, {}", shape(short), shape(whole)),
-                None => format!("{}, WL_SHAPE_NONE", shape(whole)),
-            };
+            let keys: Vec<u64> = short(m, t.key).into_iter().chain([whole]).collect();
+            let mut shapes = Vec::new();
+            text.push_str(&format!("wl_flows {n}; /* capacity {capacity} */\n"));
+            for (part, key) in keys.iter().enumerate() {
+                sizes.push_str(&format!("WL_SLOT_NAMES({n}_{part}, {capacity}, {key}, {value});\n"));
+                shapes.push(format!("WL_SHAPE({n}_{part}, {capacity}, {key}, {front})"));
+                if front != 0 {
+                    text.push_str(&format!("_Alignas(64) uint8_t {n}_front_{part}[{front} * {n}_{part}_size];\n"))
+                }
+                text.push_str(&format!(
+                    "_Alignas(64) uint8_t {n}_slot_{part}[WL_SLOT_COUNT({n}_{part}, {capacity}) * {n}_{part}_size];\n"
+                ));
+            }
+            shapes.resize(2, "WL_SHAPE_NONE".into());
             // Behind the types of values, ahead of all functions.
             self.data.push_str(&format!(
-                "/* {} */\nstatic const wl_shape {n}_shape[2] = {{{shapes}}};\n",
-                names::comment(&t.name)
+                "/* {} */\nstatic const wl_shape {n}_shape[2] = {{{}}};\n",
+                names::comment(&t.name),
+                shapes.join(", ")
             ));
-            let array = |key: u64, part: u32| {
-                let slots = format!("_Alignas(64) uint8_t {n}_slot_{part}[WL_SLOTS_OF({capacity}, {key}, {value}) * WL_SLOT_SIZE({key}, {value})];\n");
-                if front == 0 {
-                    slots
-                } else {
-                    format!("_Alignas(64) uint8_t {n}_front_{part}[{front} * WL_SLOT_SIZE({key}, {value})];\n{slots}")
-                }
-            };
-            text.push_str(&format!(
-                "wl_flows {n}; /* capacity {} */\n{}",
-                t.capacity,
-                array(short(m, t.key).unwrap_or(whole), 0)
-            ));
-            if short(m, t.key).is_some() {
-                text.push_str(&array(whole, 1))
-            }
         }
-        text
+        (sizes, text)
     }
 
     pub fn flow_init(&mut self) -> String {

@@ -48,7 +48,7 @@ mod vectorize;
 mod view;
 pub mod xdp;
 
-pub use compile::{cached, compile, find_compiler, newest_clang_here, CompileError, CompileOptions, Compiled};
+pub use compile::{cached, compile, find_compiler, kept, newest_clang_here, CompileError, CompileOptions, Compiled};
 pub use compile_cache::{is_left, PrivateFolder};
 pub use extern_check::{extern_problems, ExternProblem};
 pub use stop_compilers::Stop;

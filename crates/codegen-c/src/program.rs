@@ -65,7 +65,8 @@ impl<'m> Gen<'m> {
             text.push_str(&format!("{} s_{};\n", self.stored(s.ty), names::state(m, StateId(i as u32))))
         }
         let scratch = self.scratch();
-        let flows = self.flow_members() + &self.array_members() + &self.keyed_members();
+        let (sizes, flows) = self.flow_members();
+        let tables = flows + &self.array_members() + &self.keyed_members();
         let rest = if self.has_frames() {
             format!("uint8_t rest[{}]; /* of handlers of frames, see wl_lanes_try */\n", self.m.handlers.len().max(1))
         } else {
@@ -75,7 +76,8 @@ impl<'m> Gen<'m> {
         if saved > 0 {
             text.push_str(&format!("wl_saved saved[{saved}]; /* frames that elements have for themselves */\n"))
         }
-        text.push_str(&format!("uint8_t scratch[{scratch}];\n{rest}{flows}}} app_state;\n"));
+        text.push_str(&format!("uint8_t scratch[{scratch}];\n{rest}{tables}}} app_state;\n"));
+        text.insert_str(0, &sizes);
         if !m.sessions.is_empty() {
             text.push_str("/* Of one client connection. */\ntypedef struct app_session {\n");
             for (i, s) in m.sessions.iter().enumerate() {

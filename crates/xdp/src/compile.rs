@@ -2,9 +2,10 @@
 
 use crate::Error;
 use std::fs;
-use std::process::Command;
+use std::path::Path;
+use std::process::{Command, Output};
 use wireloom_codegen_c::xdp::{XdpSource, HEADERS};
-use wireloom_codegen_c::PrivateFolder;
+use wireloom_codegen_c::{kept, PrivateFolder};
 
 /// The newest clang that is here.
 pub fn clang() -> Option<String> {
@@ -19,7 +20,8 @@ pub struct Compiled {
 }
 
 /// Compiles programs to an object with BTF and line information. `spare`: the stack has no room for
-/// the places of headers, and handlers are compiled once. `constants`: macros and their numbers.
+/// the places of headers, and handlers are compiled once. `constants`: macros and their numbers. An
+/// object is kept where compiled programs are, and made once.
 pub fn compile(source: &XdpSource, spare: bool, constants: &[(&str, u64)]) -> Result<Compiled, Error> {
     compile_text(&source.text, spare, constants)
 }
@@ -27,20 +29,65 @@ pub fn compile(source: &XdpSource, spare: bool, constants: &[(&str, u64)]) -> Re
 /// The same for C that includes `bpf.h`.
 pub fn compile_text(text: &str, spare: bool, constants: &[(&str, u64)]) -> Result<Compiled, Error> {
     let clang = clang().ok_or(Error::NoClang)?;
-    let folder = PrivateFolder::new().map_err(|e| Error::System("cannot make a temporary folder".into(), e))?;
-    let dir = folder.path();
-    let write = |name: &str, text: &str| {
-        fs::write(dir.join(name), text).map_err(|e| Error::System(format!("cannot write {name}"), e))
-    };
-    write("program.bpf.c", text)?;
-    for (name, header) in HEADERS {
-        write(name, header)?;
-    }
-    // In a file: the seed is a secret, and everybody sees arguments.
     let constants: String = constants.iter().map(|(name, n)| format!("#define {name} {n}ull\n")).collect();
-    write("constants.h", &constants)?;
-    let run = |more: &[&str]| {
-        Command::new(&clang)
+    let mut inputs = vec![text, &constants, env!("CARGO_PKG_VERSION"), if spare { "spare" } else { "" }];
+    inputs.extend(HEADERS.iter().flat_map(|(name, header)| [*name, *header]));
+    let job = Job { clang: &clang, text, constants: &constants };
+    let kept = kept("hook", &clang, &inputs, || job.run(spare).map(|c| c.to_bytes()))?;
+    match Compiled::of_bytes(&kept) {
+        Some(compiled) => Ok(compiled),
+        None => job.run(spare),
+    }
+}
+
+impl Compiled {
+    /// clang's words with their length before them, and the object.
+    fn to_bytes(&self) -> Vec<u8> {
+        let once = self.once.as_deref().unwrap_or_default();
+        [&(once.len() as u32).to_le_bytes(), once.as_bytes(), &self.bytes].concat()
+    }
+
+    fn of_bytes(all: &[u8]) -> Option<Compiled> {
+        let (n, rest) = all.split_first_chunk()?;
+        let (once, bytes) = rest.split_at_checked(u32::from_le_bytes(*n) as usize)?;
+        let once = String::from_utf8(once.to_vec()).ok()?;
+        Some(Compiled { bytes: bytes.to_vec(), once: Some(once).filter(|w| !w.is_empty()) })
+    }
+}
+
+/// From what is fastest to what needs least of the stack.
+const WAYS: [&[&str]; 3] = [&[], &["-DWL_NO_NEAR"], &["-DWL_NO_NEAR", "-DWL_PLACES_KEPT", "-Os"]];
+
+struct Job<'a> {
+    clang: &'a str,
+    text: &'a str,
+    constants: &'a str,
+}
+
+impl Job<'_> {
+    fn run(&self, spare: bool) -> Result<Compiled, Error> {
+        let folder = PrivateFolder::new().map_err(|e| Error::System("cannot make a temporary folder".into(), e))?;
+        let dir = folder.path();
+        let own = [("program.bpf.c", self.text), ("constants.h", self.constants)];
+        for (name, text) in own.into_iter().chain(HEADERS.iter().copied()) {
+            fs::write(dir.join(name), text).map_err(|e| Error::System(format!("cannot write {name}"), e))?
+        }
+        let mut out = self.clang(dir, WAYS[if spare { 2 } else { 0 }])?;
+        let once = (!spare && !out.status.success()).then(|| first_error(&out.stderr));
+        for more in WAYS[1..].iter().filter(|_| !spare) {
+            if !out.status.success() {
+                out = self.clang(dir, more)?;
+            }
+        }
+        if !out.status.success() {
+            return Err(Error::Compile(String::from_utf8_lossy(&out.stderr).chars().take(4000).collect()));
+        }
+        let bytes = fs::read(dir.join("program.o")).map_err(|e| Error::System("cannot read the object".into(), e))?;
+        Ok(Compiled { bytes, once })
+    }
+
+    fn clang(&self, dir: &Path, more: &[&str]) -> Result<Output, Error> {
+        Command::new(self.clang)
             .current_dir(dir)
             .args(["-target", "bpf", "-mcpu=v3", "-O2", "-g", "-std=gnu17", "-ffreestanding", "-fno-stack-protector"])
             .args(["-Wall", "-Werror=implicit-function-declaration", "-c", "program.bpf.c", "-o", "program.o"])
@@ -48,22 +95,8 @@ pub fn compile_text(text: &str, spare: bool, constants: &[(&str, u64)]) -> Resul
             .args(["-include", "constants.h"])
             .args(more)
             .output()
-            .map_err(|e| Error::System(format!("cannot run {clang}"), e))
-    };
-    // From what is fastest to what needs least of the stack.
-    const ALL: [&[&str]; 3] = [&[], &["-DWL_NO_NEAR"], &["-DWL_NO_NEAR", "-DWL_PLACES_KEPT", "-Os"]];
-    let mut out = run(ALL[if spare { 2 } else { 0 }])?;
-    let once = (!spare && !out.status.success()).then(|| first_error(&out.stderr));
-    for more in ALL[1..].iter().filter(|_| !spare) {
-        if !out.status.success() {
-            out = run(more)?;
-        }
+            .map_err(|e| Error::System(format!("cannot run {}", self.clang), e))
     }
-    if !out.status.success() {
-        return Err(Error::Compile(String::from_utf8_lossy(&out.stderr).chars().take(4000).collect()));
-    }
-    let bytes = fs::read(dir.join("program.o")).map_err(|e| Error::System("cannot read the object".into(), e))?;
-    Ok(Compiled { bytes, once })
 }
 
 /// The first error that clang reports, in a line.
@@ -83,5 +116,15 @@ mod tests {
             b"program.bpf.c:7:1: warning: odd\nprogram.bpf.c:8:2: error: no room\nprogram.bpf.c:9:2: error: later\n";
         assert_eq!(first_error(said), "no room");
         assert_eq!(first_error(b""), "clang fails");
+    }
+
+    #[test]
+    fn what_is_kept_is_read_again() {
+        for once in [None, Some("no room".to_string())] {
+            let bytes = Compiled { bytes: vec![7; 9], once: once.clone() }.to_bytes();
+            let again = Compiled::of_bytes(&bytes).expect("it is whole");
+            assert_eq!((again.bytes, again.once), (vec![7; 9], once));
+        }
+        assert!(Compiled::of_bytes(&[1, 0, 0, 0]).is_none() && Compiled::of_bytes(&[]).is_none());
     }
 }

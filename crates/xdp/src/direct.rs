@@ -73,13 +73,27 @@ impl Direct {
 
     /// Gives each instruction of an object that loads the number the value's address.
     pub fn put_into(&self, object: &mut [u8]) {
-        for at in (0..object.len().saturating_sub(2 * INSTRUCTION - 1)).step_by(INSTRUCTION) {
-            let Some(two) = object.get_mut(at..at + 2 * INSTRUCTION) else { return };
-            if loaded(two) == Some(self.number) {
-                two[1] = two[1] & 0x0f | BPF_PSEUDO_MAP_VALUE << 4;
-                two[4..8].copy_from_slice(&self.map.as_raw_fd().to_le_bytes());
-                two[12..16].fill(0);
-            }
+        for_each_load(object, self.number, |two| {
+            two[1] = two[1] & 0x0f | BPF_PSEUDO_MAP_VALUE << 4;
+            two[4..8].copy_from_slice(&self.map.as_raw_fd().to_le_bytes());
+            two[12..16].fill(0);
+        })
+    }
+}
+
+/// Has each instruction of an object that loads a number load another one.
+pub fn put_number(object: &mut [u8], number: u64, other: u64) {
+    for_each_load(object, number, |two| {
+        two[4..8].copy_from_slice(&(other as u32).to_le_bytes());
+        two[12..16].copy_from_slice(&((other >> 32) as u32).to_le_bytes());
+    })
+}
+
+fn for_each_load(object: &mut [u8], number: u64, change: impl Fn(&mut [u8])) {
+    for at in (0..object.len().saturating_sub(2 * INSTRUCTION - 1)).step_by(INSTRUCTION) {
+        let Some(two) = object.get_mut(at..at + 2 * INSTRUCTION) else { return };
+        if loaded(two) == Some(number) {
+            change(two)
         }
     }
 }
@@ -115,6 +129,9 @@ mod tests {
             object,
             [vec![0; 8], vec![LOAD_64, 0x23, 0, 0, fd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], vec![9; 8]].concat()
         );
+        let mut object = [plain.clone(), vec![9; 8]].concat();
+        put_number(&mut object, number, 0x1112_1314_1516_1718);
+        assert_eq!(loaded(&object), Some(0x1112_1314_1516_1718));
         // It names a map already.
         plain[1] = 0x13;
         assert_eq!(loaded(&plain), None);

@@ -148,16 +148,17 @@ impl Object {
         let constants = [&sizes(source)[..], &here.constants(), &[manual]].concat();
         let compiled = compile(source, false, &constants)?;
         let spare = || compile(source, true, &constants).map(|c| c.bytes);
-        Object::load_either(source, compiled, spare, &|bytes| Object::load_compiled(source, settings, bytes, &[]))
+        Object::load_either(source, compiled, spare, &|bytes| Object::load_compiled(source, settings, bytes, (&here, &[])))
     }
 
     /// Loads programs that [`Portable::of`] has compiled, maybe on another machine.
     pub fn load_portable(source: &XdpSource, settings: &Settings, programs: Portable) -> Result<Object, Error> {
         Found::here().check(Needs::of(source))?;
-        let globals = Machine::of(source)?.globals();
+        let here = Machine::of(source)?;
+        let globals = here.globals();
         let Portable { first, spare, once } = programs;
         let spare = || Ok(spare);
-        let load = |bytes| Object::load_compiled(source, settings, bytes, &globals);
+        let load = |bytes| Object::load_compiled(source, settings, bytes, (&here, &globals));
         Object::load_either(source, Compiled { bytes: first, once }, spare, &load)
     }
 
@@ -185,8 +186,9 @@ impl Object {
         source: &XdpSource,
         settings: &Settings,
         mut bytes: Vec<u8>,
-        globals: &[(&str, u64)],
+        (here, globals): (&Machine, &[(&str, u64)]),
     ) -> Result<Object, Error> {
+        here.put_into(&mut bytes);
         let (processors, core_size) = (kernel::processors(), core_size(source));
         let states = Direct::new("wl_cores", DIRECT_CORES, core_size * processors as usize)?;
         states.put_into(&mut bytes);

@@ -572,8 +572,7 @@ impl<'m> Gen<'m> {
     fn xdp_maps(&self, programs: &[XdpProgram], ways: &Ways) -> String {
         let mut text = String::from(
             "volatile uint64_t wl_unknown SEC(\".data\") = 0;\n\
-             volatile const uint64_t wl_tick SEC(\".rodata\") = 1, wl_first_tick SEC(\".rodata\") = 0, wl_seed SEC(\".rodata\") = 0;\n\
-             volatile const uint64_t wl_wall SEC(\".rodata\") = 0, wl_manual SEC(\".rodata\") = 0;\n",
+             volatile const uint64_t wl_tick SEC(\".rodata\") = 1, wl_wall SEC(\".rodata\") = 0, wl_manual SEC(\".rodata\") = 0;\n",
         );
         let map = |kind: &str, name: &str, n: usize| {
             format!(

@@ -17,20 +17,24 @@
 
 typedef struct entry { uint64_t a, b; } entry;
 #define FRONT 16u
-static const wl_shape shape[2] = {WL_SHAPE(CAPACITY, 13, entry, 0), WL_SHAPE(CAPACITY, 37, entry, 0)};
-static const wl_shape plain[2] = {WL_SHAPE(CAPACITY, 16, uint32_t, 0), WL_SHAPE_NONE};
-static const wl_shape narrow[2] = {WL_SHAPE(CAPACITY, 9, uint32_t, 0), WL_SHAPE_NONE};
-static const wl_shape cached[2] = {WL_SHAPE(CAPACITY, 13, entry, FRONT), WL_SHAPE(CAPACITY, 37, entry, FRONT)};
+WL_SLOT_NAMES(of_13, CAPACITY, 13, entry);
+WL_SLOT_NAMES(of_37, CAPACITY, 37, entry);
+WL_SLOT_NAMES(of_16, CAPACITY, 16, uint32_t);
+WL_SLOT_NAMES(of_9, CAPACITY, 9, uint32_t);
+static const wl_shape shape[2] = {WL_SHAPE(of_13, CAPACITY, 13, 0), WL_SHAPE(of_37, CAPACITY, 37, 0)};
+static const wl_shape plain[2] = {WL_SHAPE(of_16, CAPACITY, 16, 0), WL_SHAPE_NONE};
+static const wl_shape narrow[2] = {WL_SHAPE(of_9, CAPACITY, 9, 0), WL_SHAPE_NONE};
+static const wl_shape cached[2] = {WL_SHAPE(of_13, CAPACITY, 13, FRONT), WL_SHAPE(of_37, CAPACITY, 37, FRONT)};
 /* Tables that begin with a quarter of their places. */
 #define GROWN_SLOTS 96u
-#define GROWS(key, type, front) {key, ((key) + 7) / 8, WL_STAMP_AT(key), WL_VALUE_AT(key, type), WL_SLOT_SIZE(key, type), GROWN_SLOTS, front, 2}
-static const wl_shape grows[2] = {GROWS(13, entry, 0), GROWS(37, entry, 0)};
-static const wl_shape grows_cached[2] = {GROWS(13, entry, FRONT), GROWS(37, entry, FRONT)};
-static const wl_shape grows_narrow[2] = {GROWS(9, uint32_t, 0), WL_SHAPE_NONE};
-static _Alignas(64) uint8_t front[2][FRONT * WL_SLOT_SIZE(37, entry)];
+#define GROWS(n, key, front) {key, ((key) + 7) / 8, WL_STAMP_AT(key), n##_value, n##_size, GROWN_SLOTS, front, 2}
+static const wl_shape grows[2] = {GROWS(of_13, 13, 0), GROWS(of_37, 37, 0)};
+static const wl_shape grows_cached[2] = {GROWS(of_13, 13, FRONT), GROWS(of_37, 37, FRONT)};
+static const wl_shape grows_narrow[2] = {GROWS(of_9, 9, 0), WL_SHAPE_NONE};
+static _Alignas(64) uint8_t front[2][FRONT * of_37_size];
 /* Reads that have been answered by the cache. */
 static uint64_t quick;
-static _Alignas(64) uint8_t memory[2][WL_SLOTS_OF(CAPACITY, 37, entry) * WL_SLOT_SIZE(37, entry)];
+static _Alignas(64) uint8_t memory[2][WL_SLOT_COUNT(of_37, CAPACITY) * of_37_size];
 
 static uint64_t state = 1;
 static uint32_t any(uint32_t below) {
@@ -227,7 +231,8 @@ int main(void) {
         run(grows_cached, i & 1 ? IDLE : 0, i & 2, 60000);
         run(grows_narrow, i & 1 ? IDLE : 0, i & 2, 60000);
     }
-    const wl_shape large = WL_SHAPE(1000000, 13, entry, 0);
+    WL_SLOT_NAMES(many, 1000000, 13, entry);
+    const wl_shape large = WL_SHAPE(many, 1000000, 13, 0);
     NEED(large.halvings == 9 && large.slots % (8u << 9) == 0 && (uint64_t)large.slots * large.size >> 9 <= WL_FIRST_BYTES && shape[0].halvings == 0);
     puts("good");
     return 0;
