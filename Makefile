@@ -45,12 +45,13 @@ test-long:
 	WIRELOOM_FUZZ_SECONDS=20 cargo test --profile checks -p wireloom-tests --test programs -- fuzz::
 	WIRELOOM_SEEDS=1..40 cargo test --profile checks -p wireloom-tests --test programs -- differential::
 	WIRELOOM_SEEDS=1..6000 cargo test --profile checks -p wireloom-tests --test programs -- rebuild::
+	WIRELOOM_SEEDS=1..4 cargo test --profile checks -p wireloom-tests --test programs -- grammars:: std_units:: compiler_fuzz::undamaged
 	WIRELOOM_OPT=0 WIRELOOM_SEEDS=2..4 cargo test --profile checks -p wireloom-tests --test programs -- renamed::
 	for part in $(PARTS); do WIRELOOM_OPT=0 WIRELOOM_SEEDS=$$part cargo test --profile checks -p wireloom-tests --test programs -- whole_programs:: || exit 1; done
 	for part in $(HOOK_PARTS); do WIRELOOM_OPT=0 WIRELOOM_SEEDS=$$part cargo test --profile checks -p wireloom-tests --test packets -- xdp::whole:: || exit 1; done
 	WIRELOOM_SEEDS=1..5 cargo test --profile checks -p wireloom-tests --test programs -- whole_rules::
 	WIRELOOM_SEEDS=1..1 cargo test --profile checks -p wireloom-tests --test packets -- xdp::races::changes_under_traffic
-	WIRELOOM_SEEDS=1..40 cargo test --profile checks -p wireloom-tests --test packets -- generated_
+	WIRELOOM_SEEDS=1..40 cargo test --profile checks -p wireloom-tests --test packets -- generated_ bytes_by_live_share xdp::apps::l4_balancer
 	WIRELOOM_OPT=2 WIRELOOM_SEEDS=421..424 cargo test --profile checks -p wireloom-tests --test programs -- whole_programs::
 
 build:

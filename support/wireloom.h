@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define WL_ABI 21u
+#define WL_ABI 22u
 
 typedef struct wl_bytes { const uint8_t *p; uint32_t n; uint32_t _pad; } wl_bytes;
 
@@ -357,6 +357,8 @@ typedef struct wl_unit {
     /* buf[0] is the first tail byte not yet used. *used (<= n) bytes belong to the message and may
        be passed on. */
     int (*tail)(void *self, uint32_t unit, wl_parser *, const uint8_t *buf, uint32_t n, int eof, uint32_t *used);
+    /* Copies a view, without what is not in use of it; NULL: all of it is. */
+    void (*copy)(wl_parser *to, const wl_parser *view);
 } wl_unit;
 
 typedef struct wl_program {

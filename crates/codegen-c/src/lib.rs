@@ -46,6 +46,7 @@ mod table;
 mod types;
 mod vectorize;
 mod view;
+mod view_rooms;
 pub mod xdp;
 
 pub use compile::{cached, compile, find_compiler, kept, newest_clang_here, CompileError, CompileOptions, Compiled};

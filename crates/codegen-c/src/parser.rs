@@ -724,6 +724,7 @@ impl Gen<'_> {
         let runs = self.message_runs(u);
         // In a run most of a message's state is known.
         let inlined = if runs.is_empty() { "static" } else { "WL_INLINE" };
+        let copy = self.copy_view(u).map_or_else(String::new, |c| c.1);
         let text = format!(
             "/* unit {} */\n{inlined} int {name}_step({name}_view *v, const uint8_t *p, uint32_t base, uint32_t pos, uint32_t end, int eof, uint32_t *used) {{\n\
              uint32_t fp = 0, from = base;\nuint16_t fk = 0;\n{scratch}{next}switch (v->p.pc) {{\ncase 0: break;\n{dispatch}default: fk = WL_F_MALFORMED; goto bad;\n}}\n{reset}{body}\
@@ -739,26 +740,7 @@ impl Gen<'_> {
         );
         let (protos, runs): (Vec<_>, Vec<_>) = runs.into_iter().unzip();
         self.code.push_str(&apart(&[vec![parse, tail], protos].concat(), &(text + &runs.concat())));
-    }
-
-    /// The view before the first byte: all but `wl_parser` is zero.
-    /// The items of the unit's own lists are left out: they are most of a view, and none beyond a
-    /// list's `n` is ever read.
-    fn clear_view(&self, u: UnitId) -> String {
-        let view = format!("{}_view", names::unit(self.m, u));
-        let mut text = String::new();
-        let mut from = "sizeof(wl_parser)".to_string();
-        for &f in &self.m.unit(u).body {
-            let FieldKind::List { element, .. } = &self.m.unit(u).fields[f.index()].kind else { continue };
-            let units = matches!(self.m.unit(u).fields[element.index()].kind, FieldKind::Unit { .. });
-            if units && self.keeps_items(u, f, *element) {
-                let items = format!("f.{}.at", names::field(self.m, u, f));
-                text.push_str(&format!("wl_clear(v, {from}, offsetof({view}, {items}));\n"));
-                from = format!("offsetof({view}, {items}) + sizeof v->{items}");
-            }
-        }
-        text.push_str(&format!("wl_clear(v, {from}, sizeof *v);\n"));
-        text
+        self.code.push_str(&copy);
     }
 
     /// Facts about a complete head, from the clauses of the protocols that use the unit.

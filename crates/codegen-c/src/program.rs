@@ -620,9 +620,10 @@ impl<'m> Gen<'m> {
             .map(|u| {
                 let unit = m.unit(UnitId(u));
                 let name = names::unit(m, UnitId(u));
-                if !messages.contains(&UnitId(u)) { return format!("[{u}] = {{sizeof(wl_parser), 0, 0, wl_nested_parse, wl_nested_tail}}, /* {name}: never a message */\n") }
+                if !messages.contains(&UnitId(u)) { return format!("[{u}] = {{sizeof(wl_parser), 0, 0, wl_nested_parse, wl_nested_tail, NULL}}, /* {name}: never a message */\n") }
                 let whole = if unit.streams { 0 } else { unit.max };
-                format!("[{u}] = {{sizeof({name}_view), {}, UINT64_C({whole}), {name}_parse, {name}_tail}},\n", unit.head_max.min(u32::MAX as u64))
+                let copy = self.copy_view(UnitId(u)).map_or("NULL".into(), |c| c.0);
+                format!("[{u}] = {{sizeof({name}_view), {}, UINT64_C({whole}), {name}_parse, {name}_tail, {copy}}},\n", unit.head_max.min(u32::MAX as u64))
             })
             .collect();
         let cases: String = m

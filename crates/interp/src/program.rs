@@ -172,6 +172,7 @@ fn unit_entry(g: &Grammar, unit: UnitId) -> wl_unit {
         whole_max: if def.streams { 0 } else { def.max },
         parse: Some(parse),
         tail: Some(tail),
+        copy: None,
     }
 }
 

@@ -7,7 +7,7 @@
 use std::ffi::c_void;
 use std::os::raw::c_int;
 
-pub const WL_ABI: u32 = 21;
+pub const WL_ABI: u32 = 22;
 
 // Results of parse() and tail().
 pub const WL_MORE: c_int = 0;
@@ -471,6 +471,7 @@ pub struct wl_core {
 
 pub type ParseFn = unsafe extern "C" fn(*mut c_void, u32, *mut wl_parser, *const u8, u32, c_int) -> c_int;
 pub type TailFn = unsafe extern "C" fn(*mut c_void, u32, *mut wl_parser, *const u8, u32, c_int, *mut u32) -> c_int;
+pub type CopyViewFn = unsafe extern "C" fn(*mut wl_parser, *const wl_parser);
 
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -480,6 +481,7 @@ pub struct wl_unit {
     pub whole_max: u64,
     pub parse: Option<ParseFn>,
     pub tail: Option<TailFn>,
+    pub copy: Option<CopyViewFn>,
 }
 
 pub type RunOfFn =

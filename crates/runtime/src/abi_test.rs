@@ -36,7 +36,7 @@ fn ours() -> Vec<StructLayout> {
         layout!(wl_merge: state_size, inputs, message_max, run),
         layout!(wl_frame: p, n, wire, time, out, port, instance, head, tail),
         layout!(wl_packets: batch, steer, transmit, queue, serve),
-        layout!(wl_unit: view_size, head_max, whole_max, parse, tail),
+        layout!(wl_unit: view_size, head_max, whole_max, parse, tail, copy),
         layout!(wl_program: abi = abi, units = units, handlers = handlers, frame_size = frame_size,
             state_size = state_size, shared_size = shared_size, session_size = session_size, tmp_size = tmp_size, self_ = self,
             unit = unit, init_shared = init_shared, init_core = init_core, run = run, fault_reply = fault_reply,

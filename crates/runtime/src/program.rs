@@ -44,6 +44,7 @@ pub struct Unit {
     /// None: the unit is only part of others.
     parse: Option<ParseFn>,
     tail: Option<TailFn>,
+    copy: Option<CopyViewFn>,
     this: *mut c_void,
     index: u32,
 }
@@ -69,6 +70,17 @@ impl Unit {
         // SAFETY: as above.
         let code = unsafe { tail(self.this, self.index, view, buf, n, eof as c_int, &mut used) };
         (Verdict::of(code), used.min(n))
+    }
+
+    /// Copies a view of a message that is there whole or up to its streams.
+    /// # Safety
+    /// Both point to `view_size` bytes, aligned to 8, and do not overlap; `view` was parsed.
+    pub unsafe fn copy_view(&self, to: *mut u64, view: *const u64) {
+        // SAFETY: the caller vouches for the pointers, the program for the function.
+        match self.copy {
+            Some(copy) => unsafe { copy(to.cast(), view.cast()) },
+            None => unsafe { std::ptr::copy_nonoverlapping(view, to, self.view_size.div_ceil(8)) },
+        }
     }
 }
 
@@ -252,6 +264,7 @@ impl Program {
                 whole_max: u.whole_max as usize,
                 parse: u.parse,
                 tail: u.tail,
+                copy: u.copy,
                 this: t.self_,
                 index: i,
             });

@@ -148,7 +148,9 @@ impl Object {
         let constants = [&sizes(source)[..], &here.constants(), &[manual]].concat();
         let compiled = compile(source, false, &constants)?;
         let spare = || compile(source, true, &constants).map(|c| c.bytes);
-        Object::load_either(source, compiled, spare, &|bytes| Object::load_compiled(source, settings, bytes, (&here, &[])))
+        Object::load_either(source, compiled, spare, &|bytes| {
+            Object::load_compiled(source, settings, bytes, (&here, &[]))
+        })
     }
 
     /// Loads programs that [`Portable::of`] has compiled, maybe on another machine.

@@ -422,7 +422,7 @@ fn generated(seed: u64) -> String {
 #[test]
 fn generated_queues() {
     let mut sum = Crossed::default();
-    for seed in wireloom_tests::programs::seeds(6) {
+    for seed in wireloom_tests::programs::seeds(3) {
         let n = std::cell::Cell::new(0);
         let some = |each: Taker| {
             long_and_short(&mut |bytes| {
@@ -437,7 +437,7 @@ fn generated_queues() {
         assert!(s.given > 50, "seed {seed}: {s:?}");
         (sum.given, sum.cut, sum.sent) = (sum.given + s.given, sum.cut + s.cut, sum.sent + s.sent);
     }
-    assert!(sum.given > 2500 && sum.cut > 150 && sum.sent > 250, "{sum:?}");
+    assert!(sum.given > 1200 && sum.cut > 50 && sum.sent > 100, "{sum:?}");
 }
 
 /// Floem's table of inferred transfers: bytes that cross for a packet of 1,024, by the share of it
@@ -446,7 +446,9 @@ fn generated_queues() {
 fn bytes_by_live_share() {
     const SIZE: usize = 1024;
     eprintln!("live share   whole frames   carried   times fewer");
-    for share in [20, 40, 60, 80, 100] {
+    // All five rows of the table in a long run.
+    let step = if std::env::var_os(wireloom_tests::programs::LONG).is_some() { 1 } else { 2 };
+    for share in [20, 40, 60, 80, 100].into_iter().step_by(step) {
         let live = SIZE * share / 100;
         let read = if share == 100 { "p.payload".into() } else { format!("slice(p.payload, 0, {})", live - 42) };
         let text = format!(

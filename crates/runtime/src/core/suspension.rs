@@ -8,6 +8,7 @@ use super::slab::Id;
 use super::types::{Side, Stored};
 use super::Core;
 use crate::abi::*;
+use crate::program::Unit;
 
 impl Core {
     /// The handler waits: its request stays only if a call said `HOLD_REQ`.
@@ -79,10 +80,15 @@ impl Core {
             }
         }
         let mut view = self.apps[a].take_view();
-        let size = self.view_words(a, from).min(view.len());
+        let (all, unit) = (view.len(), self.unit_of(a, from));
         // SAFETY: views in scratch and in connections all have the app's largest size, and do not
-        // overlap.
-        unsafe { std::ptr::copy_nonoverlapping(msg.view as *const u64, view.as_mut_ptr(), size) };
+        // overlap. Messages come from connections parsed.
+        unsafe {
+            match unit {
+                Some(unit) => unit.copy_view(view.as_mut_ptr(), msg.view.cast()),
+                None => std::ptr::copy_nonoverlapping(msg.view as *const u64, view.as_mut_ptr(), all),
+            }
+        }
         let p = view.as_mut_ptr();
         to.view = Some(view);
         let bytes = to.bytes.as_slice();
@@ -96,19 +102,15 @@ impl Core {
         Some(wl_msg { view: p.cast(), base: bytes.as_ptr(), body, ..msg })
     }
 
-    /// The size of the views of a connection's messages: an app's largest may be many times as
-    /// large.
-    fn view_words(&self, a: usize, conn: Id) -> usize {
-        let app = &self.apps[a];
-        let unit = self.conns.get(conn).and_then(|c| {
-            let proto = app.protos.get(c.proto as usize)?;
-            if c.side == Side::Client {
-                Some(proto.request)
-            } else {
-                proto.response
-            }
-        });
-        unit.map_or(app.view_words(), |u| u.view_size.div_ceil(8))
+    /// The unit of a connection's messages: an app's largest view may be many times as large as its.
+    fn unit_of(&self, a: usize, conn: Id) -> Option<Unit> {
+        let c = self.conns.get(conn)?;
+        let proto = self.apps[a].protos.get(c.proto as usize)?;
+        if c.side == Side::Client {
+            Some(proto.request)
+        } else {
+            proto.response
+        }
     }
 
     /// A reply of a call is there or has failed. `Some`: the message, in place; stored if it must
