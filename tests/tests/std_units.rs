@@ -9,6 +9,7 @@ use wireloom_interp::generate::Generator;
 use wireloom_interp::grammar::Grammar;
 use wireloom_interp::Parsed;
 use wireloom_ir::{Extent, FieldKind, ListExtent, Module, UnitId};
+use wireloom_runtime::abi::{wl_parser, wl_program};
 use wireloom_tests::programs::{module, no_internal_errors, seeds, twins};
 use wireloom_tests::root;
 
@@ -127,4 +128,59 @@ fn messages_end_where_they_end() {
         }
     }
     no_internal_errors();
+}
+
+/// Bytes of a view that a small message may take.
+const SMALL_VIEW: usize = 64 << 10;
+const POISON: u64 = 0xa5a5_a5a5_a5a5_a5a5;
+
+/// The bytes that compiled code writes when it parses a message and copies its view.
+fn written(t: &wl_program, unit: UnitId, ctx: u64, message: &[u8]) -> (usize, usize) {
+    // SAFETY: the table has this unit.
+    let u = unsafe { &*t.unit.add(unit.index()) };
+    let (words, head) = ((u.view_size as usize).div_ceil(8), std::mem::size_of::<wl_parser>() / 8);
+    let mut view = vec![POISON; words];
+    let mut copy = vec![POISON; words];
+    view[..head].fill(0);
+    let Some(parse) = u.parse else { return (0, 0) };
+    let touched = |v: &[u64]| 8 * v[head..].iter().filter(|w| **w != POISON).count();
+    // SAFETY: views of the unit's size, and the message's bytes.
+    unsafe {
+        let p = view.as_mut_ptr().cast::<wl_parser>();
+        (*p).ctx = ctx;
+        parse(t.self_, unit.0, p, message.as_ptr(), message.len() as u32, 1);
+        match u.copy {
+            Some(f) => f(copy.as_mut_ptr().cast(), p),
+            None => copy.copy_from_slice(&view),
+        }
+        // What is in use is the same.
+        (*copy.as_mut_ptr().cast::<wl_parser>()) = p.read();
+    }
+    let same = view.iter().zip(&copy).all(|(a, b)| a == b || *b == POISON);
+    assert!(same, "a copied view differs");
+    (touched(&view), touched(&copy))
+}
+
+/// A message costs what it has, not what its limits allow: a list with room for a million items is
+/// neither cleared nor copied whole.
+#[test]
+fn small_messages_take_little_of_their_views() {
+    for file in library() {
+        let t = twins(&file);
+        let Some(compiled) = &t.compiled else { return };
+        let grammar = grammar(&t.module);
+        for (unit, contexts) in messages(&file, &t.module) {
+            let name = &t.module.unit(unit).name;
+            for seed in 1..=8 {
+                let ctx = contexts[seed as usize % contexts.len()];
+                let mut g = Generator::new(&t.module, seed);
+                let Some(message) = g.message(unit, &grammar.args(unit, ctx)) else { continue };
+                if message.len() > 1024 {
+                    continue;
+                }
+                let (view, copy) = written(compiled.table(), unit, ctx, &message);
+                assert!(view < SMALL_VIEW && copy < SMALL_VIEW, "{name}, seed {seed}: {view} and {copy} bytes");
+            }
+        }
+    }
 }

@@ -696,7 +696,7 @@ impl<'m> Gen<'m> {
              .state_size = sizeof(app_state), .shared_size = {shared_size}, .session_size = {session}, {tmp_size}\n.unit = unit_table, .init_shared = init_shared, \
              .init_core = init_core, .run = run, .fault_reply = fault_reply, .interim = interim, .note = note, .answer = answer, .context = context, .run_of = run_of,\n}};\n\n\
              __attribute__((visibility(\"default\"))) const wl_program *wireloom_program(void) {{ return &program; }}\n",
-            if m.units.is_empty() { "{sizeof(wl_parser), 0, 0, wl_nested_parse, wl_nested_tail},\n" } else { "" },
+            if m.units.is_empty() { "{sizeof(wl_parser), 0, 0, wl_nested_parse, wl_nested_tail, NULL},\n" } else { "" },
             m.units.len(),
             m.handlers.len(),
         );

@@ -141,8 +141,7 @@ fn union(case: &str, ends: Vec<Option<Room>>) -> Option<Room> {
     };
     let (from, to) = (most(&|r| r.from.clone())?, most(&|r| r.to.clone())?);
     let with = ends.iter().enumerate().filter_map(|(n, r)| Some((n, r.as_ref().filter(|r| !r.is_plain())?)));
-    let used = with.fold(from.clone(), |other, (n, r)| {
-        format!("(v->{case} == {n} ? wl_max({from}, {}) : {other})", r.used)
-    });
+    let used =
+        with.fold(from.clone(), |other, (n, r)| format!("(v->{case} == {n} ? wl_max({from}, {}) : {other})", r.used));
     Some(if used == from { Room::plain(to) } else { Room { from, to, used } })
 }

@@ -253,8 +253,22 @@ fn app_of(s: AppSpec) -> Arc<App> {
 
 fn spec_of(desc: Desc, sets: &[&str]) -> AppSpec {
     let unit = Box::leak(Box::new([
-        wl_unit { view_size: 64, head_max: 1024, whole_max: 16 << 20, parse: Some(parse), tail: Some(tail), copy: None },
-        wl_unit { view_size: 64, head_max: 1024, whole_max: 16 << 20, parse: Some(parse), tail: Some(tail), copy: None },
+        wl_unit {
+            view_size: 64,
+            head_max: 1024,
+            whole_max: 16 << 20,
+            parse: Some(parse),
+            tail: Some(tail),
+            copy: None,
+        },
+        wl_unit {
+            view_size: 64,
+            head_max: 1024,
+            whole_max: 16 << 20,
+            parse: Some(parse),
+            tail: Some(tail),
+            copy: None,
+        },
     ]));
     let table = Box::leak(Box::new(wl_program {
         abi: WL_ABI,

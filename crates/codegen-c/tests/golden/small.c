@@ -228,7 +228,7 @@ static void init_shared(void *self, void *shared, const wl_param *param) {
 }
 
 static const wl_unit unit_table[] = {
-    [0] = {sizeof(echo__Line__view), 65536, UINT64_C(1048576), echo__Line__parse, echo__Line__tail},
+    [0] = {sizeof(echo__Line__view), 65536, UINT64_C(1048576), echo__Line__parse, echo__Line__tail, NULL},
 };
 
 static const wl_program program = {

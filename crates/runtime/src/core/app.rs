@@ -441,6 +441,8 @@ pub struct AppCore {
     /// Connections that wait for a turn, and the time that the app has used in this batch.
     pub queue: VecDeque<Id>,
     pub spent: u64,
+    /// The program has run since its counters were shown.
+    pub unshown: bool,
     /// Rounds over the queue so far; of this one, how many still have their turn, and whether
     /// anyone has run.
     pub round: u32,
@@ -529,6 +531,7 @@ impl AppCore {
             sessions: Vec::new(),
             queue: VecDeque::new(),
             spent: 0,
+            unshown: false,
             round: 0,
             round_left: 0,
             round_ran: false,
@@ -550,6 +553,7 @@ impl AppCore {
     pub fn enter(&mut self, core: *mut super::Core) {
         self.wl.rt = core.cast();
         self.wl.out.p = self.wl.out.start;
+        self.unshown = true;
     }
 
     /// Publishes the program's own counters, without the sums of other cores.

@@ -458,14 +458,15 @@ impl Core {
         }
         let now = self.now;
         let idle = self.draining.then_some(self.drain_look_at);
-        // Connections that wait for a place are checked at the same interval.
-        let full = self.listeners.iter().any(|l| l.since != 0).then_some(self.housekeeping);
+        // Counters that may have changed are shown then, and connections that wait for a place looked at.
+        let full = self.listeners.iter().any(|l| l.since != 0);
+        let look = (full || self.apps.iter().any(|a| a.unshown)).then_some(self.housekeeping);
         let next = self
             .wheel
             .next_deadline()
             .into_iter()
             .chain(idle)
-            .chain(full)
+            .chain(look)
             .min()
             .map(|d| Duration::from_nanos(d.saturating_sub(now)));
         match (next, max_wait) {
@@ -616,6 +617,7 @@ impl Core {
     /// Once in a while: the wall clock's distance, gauges.
     fn housekeep(&mut self) {
         self.housekeeping = self.now + 100_000_000;
+        self.apps.iter_mut().for_each(|a| a.unshown = false);
         self.answer_queues();
         if !self.virtual_time {
             self.wall_offset = wall_offset(self.now);
