@@ -40,7 +40,7 @@ impl Compiler<'_> {
         if sizes.into_iter().any(|n| !(1..=MOST_MEMORY).contains(&n)) {
             let span = self.app.names.get(MEMORY).map(|(_, span)| *span).unwrap_or_default();
             let d = Diagnostic::error("E0716", span, "an element in C has 1 byte to 16 MiB of memory");
-            return Err(self.once(d.label("of another size")));
+            return Err(self.once(d.label("of another size").hint("give it a size within that: `state 64KiB`")));
         }
         self.m.states[first..].iter_mut().for_each(|s| s.memory = true);
         Ok(())
