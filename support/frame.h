@@ -331,6 +331,22 @@ static inline bool wl_view_payload(wl_view *v, const wl_header *h, unsigned laye
     return wl_view_fill(v, h, layers, pos, end, wl_b(NULL, 0), to, wl_b(NULL, 0));
 }
 
+/* ---- functions in C ---- */
+
+/* Bytes that a frame may have where it lies. */
+WL_INLINE uint32_t wl_view_room(const wl_view *v) {
+    const uint64_t room = (uint64_t)v->n + v->f->tail;
+    return v->n > 65535 ? v->n : room > 65535 ? 65535 : (uint32_t)room;
+}
+/* The frame has another length behind a function in C; false: it has no room for that, or none is
+   left. */
+WL_INLINE bool wl_view_resized(wl_view *v, uint32_t n, uint32_t room) {
+    if (!n || n > room) return false;
+    v->n = n;
+    wl_view_commit(v);
+    return true;
+}
+
 /* ---- leaving ---- */
 
 /* A frame as it was before an element that has it for itself. */

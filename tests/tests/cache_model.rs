@@ -35,6 +35,8 @@ enum Broken {
     WriteEndsInSilence,
     /// The value of a write is kept even if another came between.
     KeepOverlappingWrites,
+    /// Of a cache with ways: the entry in a place counts for any key.
+    EntryOfAnyKey,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -58,11 +60,21 @@ struct Protocol {
     leases: Vec<Lease>,
     /// By key: the version, and the value.
     entries: BTreeMap<u8, (u8, u8)>,
+    /// Of a cache with ways: both keys share the only place of a set.
+    place: Option<Place>,
+}
+
+/// The tag of a set of one way (`lang/src/apps/cache_ways.rs`), and the entry in its place: key,
+/// version and value. Tags and entries change in two steps.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+struct Place {
+    tag: Option<u8>,
+    entry: Option<(u8, u8, u8)>,
 }
 
 impl Protocol {
     fn new(leases: usize, broken: Broken) -> Protocol {
-        Protocol { broken, leases: vec![Lease::default(); leases], entries: BTreeMap::new() }
+        Protocol { broken, leases: vec![Lease::default(); leases], entries: BTreeMap::new(), place: None }
     }
 
     fn slot(&self, key: u8) -> usize {
@@ -95,7 +107,17 @@ impl Protocol {
     }
 
     fn put(&mut self, key: u8, version: u8, value: u8) {
-        self.entries.insert(key, (version, value));
+        match &mut self.place {
+            Some(place) => place.entry = Some((key, version, value)),
+            None => drop(self.entries.insert(key, (version, value))),
+        }
+    }
+
+    /// The entry of a key whose tag was found.
+    fn placed(&self, key: u8) -> Option<(u8, u8)> {
+        let any = self.broken == Broken::EntryOfAnyKey;
+        let entry = self.place.as_ref().and_then(|p| p.entry).filter(|(own, ..)| any || *own == key);
+        entry.map(|(_, version, value)| (version, value))
     }
 
     /// A write begins; gives the version that it has made.
@@ -141,13 +163,54 @@ enum Message {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum At {
     Idle,
-    Looks { key: u8, floor: u8, entry: Option<(u8, u8)> },
-    Hits { key: u8, floor: u8, value: u8 },
-    Asks { key: u8, floor: u8, lease: Option<u8>, message: Message },
-    Fills { key: u8, floor: u8, lease: Option<u8>, value: u8, may: Option<bool> },
-    Begins { key: u8, mine: u8 },
-    Writes { key: u8, mine: u8, message: Message },
-    Ends { key: u8, version: Option<u8>, value: u8 },
+    Finds {
+        key: u8,
+        floor: u8,
+    },
+    Looks {
+        key: u8,
+        floor: u8,
+        entry: Option<(u8, u8)>,
+    },
+    Hits {
+        key: u8,
+        floor: u8,
+        value: u8,
+    },
+    Asks {
+        key: u8,
+        floor: u8,
+        lease: Option<u8>,
+        message: Message,
+    },
+    Fills {
+        key: u8,
+        floor: u8,
+        lease: Option<u8>,
+        value: u8,
+        may: Option<bool>,
+    },
+    Begins {
+        key: u8,
+        mine: u8,
+    },
+    Writes {
+        key: u8,
+        mine: u8,
+        message: Message,
+    },
+    Ends {
+        key: u8,
+        version: Option<u8>,
+        value: u8,
+    },
+    /// Of a cache with ways: the tag has changed. `floor`: of a read.
+    Stores {
+        key: u8,
+        floor: Option<u8>,
+        version: u8,
+        value: u8,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -189,6 +252,7 @@ struct World {
     strict: bool,
     /// Whether what is written is kept.
     keeps_writes: bool,
+    ways: bool,
 }
 
 impl Model for World {
@@ -196,8 +260,9 @@ impl Model for World {
     type Action = Action;
 
     fn init_states(&self) -> Vec<State> {
+        let place = self.ways.then(Place::default);
         vec![State {
-            cache: Protocol::new(self.leases, self.broken),
+            cache: Protocol { place, ..Protocol::new(self.leases, self.broken) },
             server: [0; 2],
             known: [0; 2],
             clients: self.turns.iter().map(|n| (*n, At::Idle)).collect(),
@@ -249,8 +314,9 @@ impl Model for World {
         match action {
             Action::Read(c, key) => {
                 s.clients[c].0 -= 1;
-                let entry = s.cache.entries.get(&key).copied();
-                s.clients[c].1 = At::Looks { key, floor: s.known[usize::from(key)], entry };
+                let (floor, entry) = (s.known[usize::from(key)], s.cache.entries.get(&key).copied());
+                let tagged = s.cache.place.as_ref().is_some_and(|p| p.tag == Some(key));
+                s.clients[c].1 = if tagged { At::Finds { key, floor } } else { At::Looks { key, floor, entry } };
             }
             Action::Write(c, key) => {
                 s.clients[c].0 -= 1;
@@ -297,7 +363,9 @@ impl At {
     fn mirrored(mut self) -> At {
         match &mut self {
             At::Idle => {}
-            At::Looks { key, .. }
+            At::Finds { key, .. }
+            | At::Stores { key, .. }
+            | At::Looks { key, .. }
             | At::Hits { key, .. }
             | At::Asks { key, .. }
             | At::Fills { key, .. }
@@ -322,6 +390,10 @@ impl State {
     fn mirrored(mut self) -> State {
         self.cache.leases.reverse();
         self.cache.entries = self.cache.entries.into_iter().map(|(key, entry)| (1 - key, entry)).collect();
+        if let Some(place) = &mut self.cache.place {
+            place.tag = place.tag.map(|key| 1 - key);
+            place.entry = place.entry.map(|(key, version, value)| (1 - key, version, value));
+        }
         self.server.reverse();
         self.known.reverse();
         self.clients = self.clients.into_iter().map(|(turns, at)| (turns, at.mirrored())).collect();
@@ -351,10 +423,28 @@ impl State {
         At::Idle
     }
 
+    /// The client has read the answer to its write.
+    fn written(&mut self, key: u8, value: u8) -> At {
+        let known = &mut self.known[usize::from(key)];
+        *known = (*known).max(value);
+        At::Idle
+    }
+
+    /// A value is kept: of a cache with ways the tag changes first.
+    fn keeps(&mut self, c: usize, stores: At) {
+        let At::Stores { key, .. } = stores else { return };
+        self.clients[c].1 = stores;
+        match &mut self.cache.place {
+            Some(place) => place.tag = Some(key),
+            None => self.step(c, true),
+        }
+    }
+
     /// The next step of a client's handler.
     fn step(&mut self, c: usize, keeps_writes: bool) {
         let next = match self.clients[c].1.clone() {
             At::Idle => At::Idle,
+            At::Finds { key, floor } => At::Looks { key, floor, entry: self.cache.placed(key) },
             At::Looks { key, floor, entry } => {
                 let lease = self.cache.lease(key);
                 match self.cache.hit(entry, &lease) {
@@ -373,9 +463,16 @@ impl State {
             At::Fills { key, floor, lease, value, may: Some(may) } => {
                 if may {
                     let version = lease.unwrap_or_else(|| self.cache.lease(key).version);
-                    self.cache.put(key, version, value);
+                    return self.keeps(c, At::Stores { key, floor: Some(floor), version, value });
                 }
                 self.reads(key, floor, value)
+            }
+            At::Stores { key, floor, version, value } => {
+                self.cache.put(key, version, value);
+                match floor {
+                    Some(floor) => self.reads(key, floor, value),
+                    None => self.written(key, value),
+                }
             }
             At::Begins { key, mine } => {
                 self.cache.remove(key);
@@ -387,11 +484,9 @@ impl State {
             }
             At::Ends { key, version, value } => {
                 if let Some(version) = version {
-                    self.cache.put(key, version, value);
+                    return self.keeps(c, At::Stores { key, floor: None, version, value });
                 }
-                let known = &mut self.known[usize::from(key)];
-                *known = (*known).max(value);
-                At::Idle
+                self.written(key, value)
             }
             waiting => waiting,
         };
@@ -402,7 +497,7 @@ impl State {
 fn world(leases: usize, broken: Broken) -> World {
     // A long run takes minutes.
     let turns = if std::env::var_os(LONG).is_some() { vec![2, 2, 1] } else { vec![2, 1, 1] };
-    World { leases, broken, turns, losses: 1, strict: false, keeps_writes: true }
+    World { leases, broken, turns, losses: 1, strict: false, keeps_writes: true, ways: false }
 }
 
 fn no_counterexample(world: World) {
@@ -440,6 +535,22 @@ fn all_interleavings_with_a_shared_lease() {
 #[test]
 fn all_interleavings_without_kept_writes() {
     no_counterexample(World { keeps_writes: false, ..world(2, Broken::Nothing) });
+}
+
+/// With ways an entry stays when a write begins, and may lie where the tag is another key's.
+#[test]
+fn all_interleavings_of_two_keys_in_one_place() {
+    let turns = if std::env::var_os(LONG).is_some() { vec![2, 1, 1] } else { vec![1, 1, 1] };
+    no_counterexample(World { ways: true, turns: turns.clone(), ..world(2, Broken::Nothing) });
+    let checker = World { ways: true, turns: turns.clone(), ..strict(2, Broken::Nothing) }
+        .checker()
+        .threads(2)
+        .spawn_dfs()
+        .join();
+    checker.assert_no_discovery("no value older than one that is known");
+    let broken = World { ways: true, turns, ..world(1, Broken::EntryOfAnyKey) };
+    let checker = broken.checker().finish_when(HasDiscoveries::AnyFailures).spawn_bfs().join();
+    assert!(checker.discovery("no value older than one that is known").is_some());
 }
 
 /// Each part of the protocol is needed.
@@ -523,10 +634,12 @@ struct Run {
     /// Milliseconds so far, and when the last write of each key began.
     time: u64,
     since: [u64; 3],
+    /// Of a cache with ways: how many its set has, and the keys in it, the one used last first.
+    set: Option<(usize, Vec<u8>)>,
 }
 
 impl Run {
-    fn new(program: &Program, module: &wireloom_ir::Module) -> Run {
+    fn new(program: &Program, module: &wireloom_ir::Module, ways: Option<usize>) -> Run {
         let sets = [("server".to_string(), "10.0.0.9:1".to_string())];
         let app = App::new(program.clone(), module.desc(), &sets).expect("a program and its description");
         let mut sim = Sim::new(vec![app]).expect("the app is simulated");
@@ -544,6 +657,7 @@ impl Run {
             early: Vec::new(),
             time: 0,
             since: [0; 3],
+            set: ways.map(|n| (n, Vec::new())),
         }
     }
 
@@ -557,11 +671,14 @@ impl Run {
         if write {
             self.since[usize::from(key)] = self.time;
             waiting.mine = self.model.write_begins(key);
-            self.model.remove(key);
+            if self.set.is_none() {
+                self.model.remove(key);
+            }
         } else {
             let (entry, lease) = (self.model.entries.get(&key).copied(), self.model.lease(key));
             if let Some(value) = self.model.hit(entry, &lease) {
                 self.counts[0] += 1;
+                self.used(key);
                 return self.expect(id, value);
             }
             self.counts[1] += 1;
@@ -586,16 +703,28 @@ impl Run {
         self.sim.settle();
         match w.read {
             Some(lease) if self.model.may_fill(lease, &self.model.lease(w.key)) => {
-                self.model.put(w.key, lease.expect("a fill has a lease"), value)
+                self.model.put(w.key, lease.expect("a fill has a lease"), value);
+                self.used(w.key);
             }
             Some(_) => self.counts[2] += 1,
             None => {
                 if let Some(version) = self.model.write_ends(w.key, w.mine) {
                     self.model.put(w.key, version, value);
+                    self.used(w.key);
                 }
             }
         }
         self.expect(w.client, value);
+    }
+
+    /// A key of a set was used last; the one that was used least recently makes room.
+    fn used(&mut self, key: u8) {
+        let Some((ways, keys)) = &mut self.set else { return };
+        keys.retain(|k| *k != key);
+        keys.insert(0, key);
+        for gone in keys.drain(keys.len().min(*ways)..) {
+            self.model.remove(gone);
+        }
     }
 
     fn wait(&mut self, ms: u64) {
@@ -639,15 +768,29 @@ impl Run {
 
 #[test]
 fn programs_follow_the_protocol() {
-    let folder = Folder::new("cache-model");
+    follows("cache-model", APP, None, 60);
+}
+
+/// All three keys are in one set.
+#[test]
+fn programs_with_ways_follow_the_protocol() {
+    for ways in [1, 2] {
+        let app = APP.replace("capacity 100", &format!("capacity {ways}, ways {ways}"));
+        follows(&format!("cache-model-{ways}"), &app, Some(ways), 20);
+    }
+}
+
+/// Runs of random schedules.
+fn follows(name: &str, app: &str, ways: Option<usize>, runs: u64) {
+    let folder = Folder::new(name);
     let file = folder.path().join("caching.loom");
-    std::fs::write(&file, APP).expect("the folder is writable");
+    std::fs::write(&file, app).expect("the folder is writable");
     let twins = twins(&file);
     let mut sum = [0; 3];
     for program in [Some(&twins.interpreted), twins.compiled.as_ref()].into_iter().flatten() {
-        for seed in 1..=60 {
+        for seed in 1..=runs {
             let mut random = fastrand::Rng::with_seed(seed);
-            let mut run = Run::new(program, &twins.module);
+            let mut run = Run::new(program, &twins.module, ways);
             for _ in 0..150 {
                 match random.u8(0..100) {
                     0..=34 => run.ask(false, random.u8(0..3)),
@@ -665,5 +808,5 @@ fn programs_follow_the_protocol() {
             (0..3).for_each(|i| sum[i] += run.counts[i]);
         }
     }
-    assert!(sum.iter().all(|n| *n > 100), "each kind is there: {sum:?}");
+    assert!(sum.iter().all(|n| *n > 30), "each kind is there: {sum:?}");
 }

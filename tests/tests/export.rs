@@ -346,3 +346,77 @@ fn what_others_put_into_the_temporary_folder_is_not_used() {
     let planted = left.next().expect("the planted folder");
     assert!(planted.to_string_lossy().starts_with("wireloom-export-") && left.next().is_none());
 }
+
+/// A worker that takes tuples from a queue at its own pace, and another queue, of plain values.
+const QUEUES: &str = r#"
+fault unlucky
+record Pair { left: u8  right: bytes<4> }
+unit Tuple { order big  user: u32  size: u8 = len(name)  name: bytes<8> [size] }
+
+app queues {
+    queue tuples as Tuple { depth 2 }
+    table pairs: ring Pair { capacity 3 }
+    state seen: u64
+
+    export segment offer(user: u32, name: bytes<8>) -> u32 {
+        Tuple { user: user, name: name } -> tuples
+        len(tuples)
+    }
+    export segment work(core: u32) -> (u64, bytes<8>) from tuples(t) {
+        if t.user == 13 { fault unlucky }
+        seen += 1
+        (u64(t.user) + u64(core), t.name)
+    }
+    export segment keep(left: u8) -> bool { pairs.push(Pair { left: left, right: "abcd" }) }
+    export segment forget() from pairs(p) { seen += u64(p.left) }
+    export segment total() -> u64 { seen }
+}
+"#;
+
+const USES_QUEUES: &str = r#"
+#include "queues.h"
+#include <string.h>
+#define EXPECT(e) do { if (!(e)) return __LINE__ % 200 + 1; } while (0)
+
+int main(void) {
+    queues *q;
+    uint64_t n;
+    bool b;
+    queues_work_result r;
+    EXPECT(!queues_open(&q, NULL));
+    EXPECT(!queues_work(q, 1, &r) && !r.there);
+    queues_bytes anna = {(const uint8_t *)"anna", 4};
+    EXPECT(!queues_offer(q, 12, anna, &n) && n == 1 && !queues_offer(q, 13, anna, &n) && n == 2);
+    EXPECT(!queues_offer(q, 14, anna, &n) && n == 2);           /* full: it is discarded */
+    EXPECT(!queues_work(q, 100, &r) && r.there && r.value.part0 == 112);
+    EXPECT(r.value.part1.size == 4 && !memcmp(r.value.part1.data, "anna", 4));
+    EXPECT(queues_work(q, 0, &r) == QUEUES_UNLUCKY);            /* that one is gone, too */
+    EXPECT(!queues_work(q, 0, &r) && !r.there);
+    EXPECT(!queues_forget(q, &b) && !b);
+    for (int i = 0; i < 3; i++) EXPECT(!queues_keep(q, 10, &b) && b);
+    EXPECT(!queues_keep(q, 10, &b) && !b);
+    EXPECT(!queues_forget(q, &b) && b && !queues_total(q, &n) && n == 11);
+    queues_close(q);
+    return 0;
+}
+"#;
+
+#[test]
+fn segments_that_begin_at_a_queue() {
+    if !require_tool("gcc") {
+        return;
+    }
+    let folder = Folder::new("export-queues");
+    let file = folder.file("queues.loom");
+    std::fs::write(&file, QUEUES).expect("the folder is writable");
+    let out = export(&file.to_string_lossy(), folder.path());
+    assert_eq!(out.code, Some(0), "{}", out.text);
+    c_program(folder.path(), USES_QUEUES, &["build/libqueues.a"]);
+    // A queue that is not there, and one of packets.
+    for (from, others) in [("none", ""), ("t", "table t: u8 -> u8 { capacity 2 }\n"), ("q", "queue q { depth 2 }\n")] {
+        let text = format!("app no {{ {others} export segment f() -> u8 from {from}(_m) {{ 1 }} }}\n");
+        std::fs::write(&file, text).expect("the folder is writable");
+        let out = Wireloom::command(&["check", &file.to_string_lossy()]);
+        assert!(out.code == Some(1) && out.text.contains("error[E0685]"), "{from}: {}", out.text);
+    }
+}

@@ -10,6 +10,7 @@ mod compiler_fuzz;
 mod differential;
 mod element_graph;
 mod elements;
+mod elements_in_c;
 mod export;
 mod framing;
 mod functions_in_c;

@@ -130,7 +130,7 @@ fn make_telling(
         Err(CompileError::NoCompiler { .. }) => {
             if let Some(f) = extern_function(module) {
                 return Err(Failure::Said(format!(
-                    "no C compiler found (clang or gcc), and `{f}` is a function in C (`extern fn`)"
+                    "no C compiler found (clang or gcc), and `{f}` is a function in C [E0717]"
                 )));
             }
             eprintln!(
@@ -158,7 +158,7 @@ pub fn interpret_beside(
 ) -> Result<Loaded, Failure> {
     if let Some(f) = extern_function(module) {
         return Err(Failure::Said(format!(
-            "`{f}` is a function in C (`extern fn`): the interpreter cannot run it, only compiled code can"
+            "`{f}` is a function in C: the interpreter cannot run it, only compiled code can [E0717]"
         )));
     }
     Ok(Loaded { program: serve::interpreted(module, outside)?, how: How::Interpreted, later: None })

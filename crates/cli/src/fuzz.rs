@@ -70,7 +70,7 @@ fn inner(args: Fuzz) -> Outcome {
     let module = Arc::new(module);
     let messages = messages(&module, &file, name.as_deref())?;
     if let Some(f) = engine::extern_function(&module) {
-        return Err(Failure::Said(format!("`{f}` is a function in C (`extern fn`): fuzzing compares with the interpreter, which cannot run it; fuzz a file with the units alone")));
+        return Err(Failure::Said(format!("`{f}` is a function in C: fuzzing compares with the interpreter, which cannot run it; fuzz a file with the units alone [E0717]")));
     }
     let reference = engine::interpret(&module)?;
     let made = limit.make(&module, &Compile { interpret: false, ..args.compile.clone() })?;

@@ -269,8 +269,8 @@ pub fn build(m: &Module, desc: &Desc, args: &Build) -> Result<Option<(BuiltHook,
     let mut source = run.source(&special, &parts)?;
     if let Some(f) = engine::extern_function(m).filter(|_| !source.tables.is_empty()) {
         return Err(Failure::Said(format!(
-            "`{f}` is a function in C (`extern fn`), and tables are in XDP: the rest of the app is interpreted then, \
-             and only compiled code can call it"
+            "`{f}` is a function in C, and tables are in XDP: the rest of the app is interpreted then, and only \
+             compiled code can call it [E0717]"
         )));
     }
     let programs = Portable::of(&mut source)?;

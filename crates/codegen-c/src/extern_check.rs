@@ -13,7 +13,7 @@ use object::{Object, ObjectSymbol};
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::CString;
 use std::path::{Path, PathBuf};
-use wireloom_ir::{suggestions, ExprKind, FuncBody, FuncId, Module, Ty, TyId};
+use wireloom_ir::{suggestions, FuncBody, FuncId, Module, Ty, TyId};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ExternProblem {
@@ -265,18 +265,15 @@ impl Signature {
 /// The types of the functions in C that are called, where all of them can be compared.
 fn signatures(m: &Module) -> HashMap<FuncId, Signature> {
     let mut found = HashMap::new();
-    m.exprs(&mut |e, _| {
-        let ExprKind::Call(f, args) = &*e.kind else { return };
-        let func = &m.funcs[f.index()];
-        if !matches!(func.body, FuncBody::Extern { .. }) || found.contains_key(f) {
-            return;
-        }
-        let params: Option<Vec<String>> = args.iter().map(|a| c_type(m, a.ty)).collect();
+    for call in crate::in_c::calls(m) {
+        let func = &m.funcs[call.func.index()];
+        let given = call.given.iter().map(|t| Some(t.to_string()));
+        let params: Option<Vec<String>> = given.chain(call.args.iter().map(|t| c_type(m, *t))).collect();
         let result = if *m.ty(func.ret) == Ty::Unit { Some("void".into()) } else { c_type(m, func.ret) };
         if let (Some(params), Some(result)) = (params, result) {
-            found.insert(*f, Signature { result, params });
+            found.insert(call.func, Signature { result, params });
         }
-    });
+    }
     found
 }
 

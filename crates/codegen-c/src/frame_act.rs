@@ -14,7 +14,7 @@ use wireloom_ir::placement::fixed_parts;
 use wireloom_ir::*;
 
 impl<'m> BodyGen<'_, 'm> {
-    fn frame_unit_of(&self, l: LocalId) -> UnitId {
+    pub(crate) fn frame_unit_of(&self, l: LocalId) -> UnitId {
         match self.g.m.ty(self.locals[l.index()].ty) {
             Ty::Msg(u) => *u,
             Ty::Unit
@@ -44,6 +44,7 @@ impl<'m> BodyGen<'_, 'm> {
         let layers = self.g.layers(self.frame_unit_of(frame)).len();
         match act {
             FrameAct::Set { layer, field, value } => self.set_header(frame, *layer, *field, value),
+            FrameAct::InC { .. } => self.in_c(frame, act),
             FrameAct::Checksum { layer } => line!(self, "wl_view_sum({v}, {headers}, {layer});"),
             FrameAct::Save { copy } => {
                 let leave = self.leave_fault();

@@ -29,6 +29,7 @@ mod frame_act;
 mod frame_counts;
 mod frame_facts;
 mod gen;
+mod in_c;
 mod match_tables;
 mod merge;
 mod message;

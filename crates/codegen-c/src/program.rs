@@ -62,7 +62,11 @@ impl<'m> Gen<'m> {
             text.push_str(&format!("uint64_t counter[{}];\n", m.counters.len()))
         }
         for (i, s) in m.states.iter().enumerate() {
-            text.push_str(&format!("{} s_{};\n", self.stored(s.ty), names::state(m, StateId(i as u32))))
+            let name = names::state(m, StateId(i as u32));
+            text.push_str(&match s.memory {
+                true => format!("uint64_t s_{name}[{}];\n", layout::bytes_in(m, s.ty).div_ceil(8)),
+                false => format!("{} s_{name};\n", self.stored(s.ty)),
+            })
         }
         let scratch = self.scratch();
         let (sizes, flows) = self.flow_members();
@@ -293,19 +297,12 @@ impl<'m> Gen<'m> {
     fn extern_protos(&mut self) -> String {
         let m = self.m;
         let mut out = String::new();
-        let mut calls: Vec<(FuncId, Vec<TyId>)> = Vec::new();
-        m.exprs(&mut |e, _| {
-            if let ExprKind::Call(f, args) = &*e.kind {
-                if matches!(m.funcs[f.index()].body, FuncBody::Extern { .. }) && !calls.iter().any(|(g, _)| g == f) {
-                    calls.push((*f, args.iter().map(|a| a.ty).collect()));
-                }
-            }
-        });
-        for (f, args) in calls {
-            let func = &m.funcs[f.index()];
+        for call in crate::in_c::calls(m) {
+            let func = &m.funcs[call.func.index()];
             let FuncBody::Extern { file, symbol } = &func.body else { continue };
             self.externs.insert(file.clone());
-            let args: Vec<_> = args.iter().map(|t| self.cty(*t)).collect();
+            let given = call.given.iter().map(ToString::to_string);
+            let args: Vec<_> = given.chain(call.args.iter().map(|t| self.cty(*t))).collect();
             out.push_str(&format!(
                 "{} {}({}) __asm__(\"{symbol}\");\n",
                 self.cty(func.ret),

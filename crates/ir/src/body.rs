@@ -426,6 +426,17 @@ pub enum FrameAct {
     Restore {
         copy: u32,
     },
+    /// Calls a function in C. `whole`: it gets the frame, and may change its bytes and its length;
+    /// a length that it cannot have is the fault `overload`. Then the headers are looked for anew.
+    /// It also gets the memory and the arguments. `dst` (u32) is its result.
+    InC {
+        func: FuncId,
+        memory: Option<StateId>,
+        whole: bool,
+        args: Vec<Expr>,
+        dst: LocalId,
+        place: PlaceId,
+    },
     /// The frame as it is now leaves through an instance of a port. `last`: the handler does not
     /// use it again (set by the `frame_last_use` pass), so it is moved, else copied. `mark` (u32)
     /// goes with it into a queue; None: 0. So does `state`: a field that is not listed has its
@@ -437,6 +448,29 @@ pub enum FrameAct {
         state: Vec<Carried>,
         last: bool,
     },
+}
+
+impl FrameAct {
+    /// Whether it changes the frame itself.
+    pub fn changes(&self) -> bool {
+        match self {
+            FrameAct::Set { .. }
+            | FrameAct::Insert { .. }
+            | FrameAct::Remove { .. }
+            | FrameAct::Payload { .. }
+            | FrameAct::Checksum { .. }
+            | FrameAct::InC { whole: true, .. } => true,
+            FrameAct::InC { whole: false, .. }
+            | FrameAct::Save { .. }
+            | FrameAct::Restore { .. }
+            | FrameAct::Send { .. } => false,
+        }
+    }
+
+    /// Whether it moves bytes of the frame, or changes its length.
+    pub fn moves(&self) -> bool {
+        self.changes() && !matches!(self, FrameAct::Set { .. } | FrameAct::Checksum { .. })
+    }
 }
 
 /// A message to send.

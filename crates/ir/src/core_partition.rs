@@ -191,7 +191,13 @@ impl Uses {
         use StmtKind::*;
         walk::stmts(block, &mut |s| self.ports(m, &s.kind));
         walk::stmts(block, &mut |s| match &s.kind {
-            Frame { .. } | SendFrame { .. } | Queue { .. } | Output { .. } => self.frames = true,
+            Frame { act, .. } => {
+                self.frames = true;
+                if let FrameAct::InC { memory: Some(s), .. } = act {
+                    self.changes.insert(Resource::State(*s));
+                }
+            }
+            SendFrame { .. } | Queue { .. } | Output { .. } => self.frames = true,
             Send { port, .. } | Call { port, .. } => match m.ports[port.index()].kind {
                 PortKind::Frames { .. } => self.frames = true,
                 PortKind::Listen(_) | PortKind::Connect(_) => self.streams = true,

@@ -153,5 +153,5 @@ impl Module {
 
 /// Whether a statement changes a frame itself.
 pub fn changes_frame(s: &StmtKind) -> bool {
-    matches!(s, StmtKind::Frame { act, .. } if !matches!(act, FrameAct::Send { .. } | FrameAct::Save { .. } | FrameAct::Restore { .. }))
+    matches!(s, StmtKind::Frame { act, .. } if act.changes())
 }

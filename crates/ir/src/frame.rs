@@ -87,7 +87,7 @@ fn asked_layers(m: &Module, u: UnitId) -> BTreeSet<u32> {
                 FrameAct::Checksum { layer } => {
                     asked.insert(*layer);
                 }
-                FrameAct::Send { .. } | FrameAct::Save { .. } | FrameAct::Restore { .. } => {}
+                FrameAct::InC { .. } | FrameAct::Send { .. } | FrameAct::Save { .. } | FrameAct::Restore { .. } => {}
             },
             _ => {}
         });

@@ -225,6 +225,10 @@ pub struct State {
     pub name: String,
     pub ty: TyId,
     pub init: Option<Expr>,
+    /// Memory of an element in C, as many bytes as the type has. Nothing but its functions reads or
+    /// sets it.
+    #[serde(default)]
+    pub memory: bool,
 }
 
 /// Lives with a client connection; zeroed when it opens (an option is none).
@@ -369,7 +373,18 @@ impl Handler {
         let mut most = Reads;
         walk::stmts(&self.body.block, &mut |s| {
             if let StmtKind::Frame { act, .. } = &s.kind {
-                most = most.max(if matches!(act, FrameAct::Send { .. }) { Sends } else { Edits })
+                most = most.max(match act {
+                    FrameAct::Send { .. } => Sends,
+                    FrameAct::InC { whole: false, .. } => Reads,
+                    FrameAct::Set { .. }
+                    | FrameAct::Insert { .. }
+                    | FrameAct::Remove { .. }
+                    | FrameAct::Payload { .. }
+                    | FrameAct::Checksum { .. }
+                    | FrameAct::InC { .. }
+                    | FrameAct::Save { .. }
+                    | FrameAct::Restore { .. } => Edits,
+                })
             } else if matches!(s.kind, StmtKind::Output { .. }) {
                 most = Edits
             }

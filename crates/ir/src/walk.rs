@@ -92,6 +92,7 @@ macro_rules! direct {
                 TableDelete { key, mask, priority, .. } => { f(key); f(mask); f(priority) }
                 Frame { act, .. } => match act {
                     FrameAct::Set { value: e, .. } => f(e),
+                    FrameAct::InC { args, .. } => for e in args { f(e) },
                     FrameAct::Send { index, mark, state, .. } => {
                         f(index);
                         if let Option::Some(e) = mark { f(e) }
@@ -305,6 +306,7 @@ pub fn defined(s: &StmtKind) -> [Option<LocalId>; 4] {
             return [Some(*key), Some(*value), masked.map(|m| m.0), masked.map(|m| m.1)]
         }
         For { var, .. } => [Some(*var), None],
+        Frame { act: FrameAct::InC { dst, .. }, .. } => [Some(*dst), None],
         TableUpdate { entry, .. } => [Some(*entry), None],
         Parse { dst, ok, .. } | Reread { dst, ok, .. } => [Some(*dst), Some(*ok)],
         _ => [None, None],
@@ -397,6 +399,10 @@ fn stmt_locals_mut(s: &mut StmtKind, f: &mut dyn FnMut(&mut LocalId)) {
                 f(mask);
                 f(priority)
             }
+        }
+        Frame { frame, act: FrameAct::InC { dst, .. } } => {
+            f(frame);
+            f(dst)
         }
         Frame { frame, .. } | Output { frame, .. } => f(frame),
         SetState(..)

@@ -74,8 +74,11 @@ fn every_name_has_a_place_of_its_own() {
 /// `state r: (bytes<8>, bytes<8>)`, set to parts of itself.
 fn set_to(parts: [u32; 2]) -> Expr {
     let types = vec![Ty::Bytes(8), Ty::Tuple(vec![TyId(0), TyId(0)])];
-    let mut m =
-        Module { types, states: vec![State { name: "r".into(), ty: TyId(1), init: None }], ..Module::default() };
+    let mut m = Module {
+        types,
+        states: vec![State { name: "r".into(), ty: TyId(1), init: None, memory: false }],
+        ..Module::default()
+    };
     let whole = || Expr::new(TyId(1), ExprKind::State(StateId(0)));
     let value = Expr::new(
         TyId(1),

@@ -99,6 +99,10 @@ fn members(item: &Item, words: &Words, found: &mut Vec<Diagnostic>) {
     let (scope, is_element) = (item.span, matches!(item.kind, ItemKind::Element(_)));
     for m in &e.members {
         // `signal stop` brings a state with it, which is not written.
+        // The C file uses what an element in C has.
+        if e.in_c.is_some() {
+            break;
+        }
         let Some((word, name)) = member(m).filter(|(_, name)| words.stands(name)) else { continue };
         // A function that calls itself, or a table whose options name it, is not used by that.
         let own = if matches!(m.kind, MemberKind::Counter(_)) { name.span } else { m.span };

@@ -208,8 +208,17 @@ pub struct Element {
     pub name: Ident,
     /// `<U: unit, T: type>`: names and kinds
     pub types: Vec<(Ident, Ident)>,
+    /// `extern element … from "file.c"`: the file, and where it is named. Its handlers, one for
+    /// each `in`, are a call of a function in C.
+    pub in_c: Option<(String, Span)>,
     pub members: Vec<Member>,
 }
+
+/// The method that takes the oldest message of a queue, for segments that begin at one.
+pub const OLDEST: &str = "its oldest";
+
+/// The memory of an element in C, `state 4KiB`.
+pub const MEMORY: &str = "its memory";
 
 /// Signals of an element whose bodies are not written.
 pub const CONTROLS: [&str; 3] = ["start", "stop", "reset"];
@@ -257,11 +266,13 @@ pub struct Member {
 pub enum MemberKind {
     /// `param servers: list<endpoint, 64> = …`
     Param(Param),
-    /// `in x: packet`, `out y: packet`, `out y: packet [n]`
+    /// `in x: packet`, `in x: packet as (.len)`, `out y: packet`, `out y: packet [n]`
     In {
         name: Ident,
         ty: Type,
         count: Option<Expr>,
+        /// `as (.len, .mark)`, of an element in C: the values that its function gets
+        values: Option<Vec<Expr>>,
     },
     Out {
         name: Ident,
@@ -326,6 +337,8 @@ pub enum MemberKind {
         name: Ident,
         params: Vec<Param>,
         ret: Option<Type>,
+        /// `from q(m)`: the queue that an exported segment begins at, and its message
+        from: Option<Box<(Ident, Ident)>>,
         body: Block,
     },
     /// `cnt = Count(…)`, `cnt = Count(…) on xdp`

@@ -95,45 +95,62 @@ fn ddos_filter() {
     assert!(sum.sent > 1000 && sum.counted > 1000, "{sum:?}");
 }
 
-/// Requests and answers of a few keys and clients, in any order, with writes between: and frames
-/// that are none.
+/// Requests and answers of a few keys and clients, in any order, with writes between.
+fn exchanges(both: &mut Both, number: u32) {
+    let mut random = fastrand::Rng::with_seed(5);
+    for n in 0..number {
+        let key = format!("key{}", random.u8(0..4) * random.u8(0..40));
+        let value = "v".repeat(random.usize(0..1100));
+        let text = match random.u8(0..12) {
+            0..=4 => format!("get {key}\r\n"),
+            5 => format!("set {key} 0 0 {}\r\n{value}\r\n", value.len()),
+            6 => format!("delete {key}\r\n"),
+            7 => format!("get {key} other\r\n"),
+            8 => "flush_all\r\n".into(),
+            9 => format!("get {key}\nflush_all\r\n"),
+            10 => format!("set {key} 0 0 1\r\nx\r\nset b 0 0 1\r\ny\r\n"),
+            _ => String::new(),
+        };
+        let id = random.u16(0..3);
+        let header = |count: u8| [&id.to_be_bytes()[..], &[0, 0, 0, count, 0, 0]].concat();
+        both.one(0, &bytes::datagram((12345, 11211), &[&header(1)[..], text.as_bytes()].concat()));
+        let answer = match random.u8(0..10) {
+            0..=5 => format!("VALUE {key} 0 {}\r\n{value}\r\nEND\r\n", value.len()),
+            6 => "STORED\r\n".into(),
+            7 => "END\r\n".into(),
+            8 if n % 8 == 0 => "OK\r\n".into(),
+            8 => format!("VALUE {key} 0 5000\r\n{value}"),
+            _ => continue,
+        };
+        let count = 1 + u8::from(answer.ends_with('v'));
+        let sent = bytes::datagram((11211, 12345), &[&header(count)[..], answer.as_bytes()].concat());
+        // The answer goes back to the client.
+        both.one(1, &bytes::turned(&sent));
+    }
+}
+
+/// Also frames that are none.
 #[test]
 fn xdp_kv_cache() {
     let run = |both: &mut Both| {
-        let mut random = fastrand::Rng::with_seed(5);
-        for n in 0..6_000u32 {
-            let key = format!("key{}", random.u8(0..4) * random.u8(0..40));
-            let value = "v".repeat(random.usize(0..1100));
-            let text = match random.u8(0..12) {
-                0..=4 => format!("get {key}\r\n"),
-                5 => format!("set {key} 0 0 {}\r\n{value}\r\n", value.len()),
-                6 => format!("delete {key}\r\n"),
-                7 => format!("get {key} other\r\n"),
-                8 => "flush_all\r\n".into(),
-                9 => format!("get {key}\nflush_all\r\n"),
-                10 => format!("set {key} 0 0 1\r\nx\r\nset b 0 0 1\r\ny\r\n"),
-                _ => String::new(),
-            };
-            let id = random.u16(0..3);
-            let header = |count: u8| [&id.to_be_bytes()[..], &[0, 0, 0, count, 0, 0]].concat();
-            both.one(0, &bytes::datagram((12345, 11211), &[&header(1)[..], text.as_bytes()].concat()));
-            let answer = match random.u8(0..10) {
-                0..=5 => format!("VALUE {key} 0 {}\r\n{value}\r\nEND\r\n", value.len()),
-                6 => "STORED\r\n".into(),
-                7 => "END\r\n".into(),
-                8 if n % 8 == 0 => "OK\r\n".into(),
-                8 => format!("VALUE {key} 0 5000\r\n{value}"),
-                _ => continue,
-            };
-            let count = 1 + u8::from(answer.ends_with('v'));
-            let sent = bytes::datagram((11211, 12345), &[&header(count)[..], answer.as_bytes()].concat());
-            // The answer goes back to the client.
-            both.one(1, &bytes::turned(&sent));
-        }
+        exchanges(both, 6_000);
         hostile(1_000)(&mut |bytes| both.frame(bytes));
     };
     let Some(sum) = beside_it(&app("xdp_kv_cache"), &[("largest", "1024")], 1_000_000, run) else { return };
     assert!(sum.sent > 6_000 && sum.entries > 4096 && sum.counted > 2_000, "{sum:?}");
+}
+
+/// With ways the same entries make room on each device.
+#[test]
+fn a_cache_with_ways() {
+    let text = std::fs::read_to_string(app("xdp_kv_cache")).expect("the app");
+    let small = text.replace("capacity 16K", "capacity 20\n        ways 2");
+    assert_ne!(text, small);
+    let folder = Folder::new("xdp-cache-ways");
+    let run = |both: &mut Both| exchanges(both, 1_500);
+    let app = written(&folder, &small);
+    let Some(sum) = beside_it(&app, &[("largest", "1024")], 1_000_000, run) else { return };
+    assert!(sum.sent > 1_500 && sum.counted > 500, "{sum:?}");
 }
 
 #[test]

@@ -25,6 +25,7 @@ pub fn report(m: &Module) -> String {
     segments(m, &mut out);
     protocols(m, &mut out);
     handlers(m, &mut out);
+    functions_in_c(m, &mut out);
     merges(m, &mut out);
     state(m, &mut out);
     units(m, &mut out);
@@ -476,6 +477,20 @@ fn handlers(m: &Module, out: &mut String) {
     }
 }
 
+/// Functions in C, which nothing is proven of.
+fn functions_in_c(m: &Module, out: &mut String) {
+    let in_c = |f: &Func| match &f.body {
+        FuncBody::Extern { file, .. } => Some(vec![f.name.clone(), file.clone()]),
+        FuncBody::Body(_) => None,
+    };
+    let rows: Vec<Vec<String>> = m.funcs.iter().filter_map(in_c).collect();
+    if rows.is_empty() {
+        return;
+    }
+    heading(out, "Functions in C (nothing is proven of them)");
+    columns(out, &rows);
+}
+
 /// The act of a handler whose slice is used up, if it may take that long.
 fn pauses(h: &Handler, out: &mut String) {
     use plans::Pause;
@@ -568,6 +583,11 @@ fn state(m: &Module, out: &mut String) {
     }
     let sized = |ty: TyId| format!("{}, {}", shown(m, ty), bytes(layout::size(m, ty)));
     // Variables of tests have names that programs cannot give.
+    for s in m.states.iter().filter(|s| s.memory) {
+        let whose = s.name.split_once(' ').map_or(s.name.as_str(), |(name, _)| name.trim_end_matches(".its"));
+        let size = bytes(layout::bytes_in(m, s.ty));
+        rows.push((format!("memory of {whose}"), format!("per core; {size}, of a function in C"), Vec::new()))
+    }
     for s in m.states.iter().filter(|s| !s.name.contains(' ')) {
         rows.push((format!("state {}", s.name), format!("per core; {}", sized(s.ty)), Vec::new()))
     }

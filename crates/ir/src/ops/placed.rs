@@ -44,6 +44,7 @@ statements! {
     Resize      "inserting and removing headers"     XDP "";
     Checksum    "`update_checksum`"                  XDP "";
     Payload     "replacing a packet's payload"       XDP "";
+    InC         "an element in C"                    CPU "leave this handler to the CPU";
     Copy        "an element with a packet of its own" CPU "send the packet to one element only";
     New         "sending a new packet"               CPU "leave this handler to the CPU";
     Queue       "asking a queue for its packets"     CPU "leave this handler to the CPU";
@@ -77,6 +78,7 @@ fn row(s: &StmtKind) -> Row {
             FrameAct::Insert { .. } | FrameAct::Remove { .. } => Row::Resize,
             FrameAct::Payload { .. } => Row::Payload,
             FrameAct::Checksum { .. } => Row::Checksum,
+            FrameAct::InC { .. } => Row::InC,
             FrameAct::Save { .. } | FrameAct::Restore { .. } => Row::Copy,
         },
         SendFrame { .. } => Row::New,

@@ -356,6 +356,7 @@ impl Need<'_> {
     fn stmt(&mut self, s: &StmtKind) {
         match s {
             StmtKind::Frame { act: FrameAct::Send { port, .. }, .. } => self.port(*port),
+            StmtKind::Frame { act: FrameAct::InC { whole: false, .. }, .. } => {}
             StmtKind::Frame { .. } => self.add(FramePart::Whole),
             StmtKind::Output { wire, .. } => {
                 if let Target::Port { port, .. } = self.m.wires[wire.index()].to {

@@ -510,6 +510,7 @@ fn changes(b: &Body) -> bool {
     walk::stmts(&b.block, &mut |s| {
         hit |= match &s.kind {
             StmtKind::SendFrame { .. } => true,
+            StmtKind::Frame { act: FrameAct::InC { .. }, .. } => elements::changes_frame(&s.kind),
             StmtKind::Frame { act, .. } => !matches!(act, FrameAct::Send { .. } | FrameAct::Checksum { .. }),
             _ => false,
         }

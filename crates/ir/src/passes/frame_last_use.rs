@@ -109,6 +109,7 @@ struct Memory {
 fn changes(s: &StmtKind, behind: &[What]) -> Vec<What> {
     match s {
         StmtKind::Frame { act: FrameAct::Send { .. } | FrameAct::Save { .. }, .. } => vec![],
+        StmtKind::Frame { act: FrameAct::InC { whole: false, .. }, .. } => vec![],
         StmtKind::Frame { .. } => vec![What::Frame],
         StmtKind::Output { .. } => [What::Frame].into_iter().chain(behind.iter().copied()).collect(),
         StmtKind::SetState(id, _) => vec![What::State(*id)],

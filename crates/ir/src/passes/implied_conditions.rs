@@ -409,8 +409,9 @@ fn changed(s: &StmtKind, f: &mut dyn FnMut(LocalId)) {
             | FrameAct::Remove { .. }
             | FrameAct::Payload { .. }
             | FrameAct::Checksum { .. }
+            | FrameAct::InC { whole: true, .. }
             | FrameAct::Restore { .. } => f(*frame),
-            FrameAct::Save { .. } | FrameAct::Send { .. } => {}
+            FrameAct::InC { whole: false, .. } | FrameAct::Save { .. } | FrameAct::Send { .. } => {}
         },
         StmtKind::Call { msg, .. }
         | StmtKind::Reply { msg, .. }

@@ -36,7 +36,7 @@ pub fn moves_frames(m: &Module) -> bool {
     m.bodies(&mut |b| {
         walk::stmts(&b.block, &mut |s| {
             if let StmtKind::Frame { act, .. } = &s.kind {
-                moved |= matches!(act, FrameAct::Insert { .. } | FrameAct::Remove { .. } | FrameAct::Payload { .. })
+                moved |= act.moves()
             }
         })
     });

@@ -323,6 +323,8 @@ forms! {
     "set" Set { layer, field, value } = [" " layer " " field " = " value];
     "remove" Remove { layer } = [" " layer];
     "checksum" Checksum { layer } = [" " layer];
+    "in_c" InC { func, memory, whole, args, dst, place } =
+        [" " func [" memory " memory] [" whole" whole] " " args " -> " dst " at " place];
     "save" Save { copy } = [" " copy];
     "restore" Restore { copy } = [" " copy];
     "send" Send { port, index, mark, state, last } =

@@ -90,8 +90,9 @@ impl Parser {
                 let name = self.str()?;
                 self.sign(':')?;
                 let ty = self.ty()?;
+                let memory = self.eat_word("memory");
                 let init = if self.eat('=') { Some(self.expr()?) } else { None };
-                self.m.states.push(State { name, ty, init });
+                self.m.states.push(State { name, ty, init, memory });
             }
             "session" => {
                 let name = self.str()?;

@@ -269,7 +269,8 @@ impl Printer<'_> {
         }
         for s in &m.states {
             let init = s.init.as_ref().map_or(String::new(), |e| format!(" = {}", self.expr(e)));
-            self.line(&format!("state {}: {}{init}", string(&s.name), self.ty(s.ty)));
+            let memory = if s.memory { " memory" } else { "" };
+            self.line(&format!("state {}: {}{memory}{init}", string(&s.name), self.ty(s.ty)));
         }
         for s in &m.sessions {
             let of = if s.of_request { " of_request" } else { "" };

@@ -294,7 +294,7 @@ impl<'a> Flow<'a, '_, '_> {
                     _ => self.error(path, "a member does not exist"),
                 }
             }
-            StmtKind::SetState(v, e) => match self.c.m.states.get(v.index()).map(|s| s.ty) {
+            StmtKind::SetState(v, e) => match self.c.m.states.get(v.index()).filter(|s| !s.memory).map(|s| s.ty) {
                 Some(t) => self.c.need(self.c.fits(e.ty, t), path, "the value is not of the state's type"),
                 None => self.error(path, "a state does not exist"),
             },
@@ -806,6 +806,20 @@ impl<'a> Flow<'a, '_, '_> {
                 (*layer, Some(body))
             }
             FrameAct::Save { .. } | FrameAct::Restore { .. } => (None, None),
+            FrameAct::InC { func, memory, dst, place, .. } => {
+                self.c.fault(path, FaultKind::OVERLOAD, *place);
+                let func = self.c.m.funcs.get(func.index());
+                let in_c = func.is_some_and(|f| matches!(f.body, FuncBody::Extern { .. }));
+                self.c.need(in_c, path, "a function that is not in C");
+                let is_memory = |s: &StateId| self.c.m.states.get(s.index()).is_some_and(|s| s.memory);
+                self.c.need(memory.as_ref().is_none_or(is_memory), path, "a state that is no memory");
+                self.c.need(
+                    self.ty_of(*dst).is_some_and(|t| self.c.is_uint_of(t, 32)),
+                    path,
+                    "the result is not a u32",
+                );
+                (None, None)
+            }
             FrameAct::Send { port, index, mark, state, .. } => {
                 self.frame_port(path, *port, index);
                 self.carried(path, state);

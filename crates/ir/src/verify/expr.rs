@@ -115,7 +115,10 @@ impl Checker<'_> {
             },
             K::Local(l) => self.is(e.ty, self.local_ty(*l, at)?),
             K::Param(p) => self.is(e.ty, m.params.get(p.index()).ok_or("a parameter does not exist")?.value_ty),
-            K::State(s) => self.is(e.ty, m.states.get(s.index()).ok_or("a state does not exist")?.ty),
+            K::State(s) => {
+                let state = m.states.get(s.index()).filter(|s| !s.memory);
+                self.is(e.ty, state.ok_or("a state does not exist")?.ty)
+            }
             K::Session(s) => {
                 has_conn(at)?;
                 self.is(e.ty, m.sessions.get(s.index()).ok_or("a session does not exist")?.ty)

@@ -165,6 +165,8 @@ impl Checker<'_> {
             if let Some(e) = &s.init {
                 self.into(&path, e, s.ty, ExprPlace::scope(Scope::NONE))
             }
+            let bytes = s.ty.index() < m.types.len() && matches!(m.ty(s.ty), Ty::Bytes(1..));
+            self.need(!s.memory || (bytes && s.init.is_none()), &path, "memory that is not bytes of zero");
         }
         self.need(m.packet.len() <= packet_state::FIELDS_MAX, "packet", "too many fields of the state of packets");
         for f in &m.packet {

@@ -59,7 +59,7 @@ pub fn item(to: &Expr, i: u64) -> Expr {
 #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
 fn in_or_out(m: &ast::Member, direction: Direction) -> Option<(&Ident, &ast::Type, Option<&Expr>)> {
     match &m.kind {
-        MemberKind::In { name, ty, count } if direction == Direction::In => Some((name, ty, count.as_ref())),
+        MemberKind::In { name, ty, count, .. } if direction == Direction::In => Some((name, ty, count.as_ref())),
         MemberKind::Out { name, ty, count } if direction == Direction::Out => Some((name, ty, count.as_ref())),
         _ => None,
     }

@@ -16,6 +16,8 @@
 //! | write begins | the version counts up, a write more is under way, the entry goes |
 //! | write ends | the version counts up, a write less is under way |
 //!
+//! `ways N` changes where entries lie (`cache_ways.rs`), and no step of this.
+//!
 //! An entry is never older than its lease, whatever happens between two of these steps. A hit looks
 //! at the version after it has read the entry. Leases are never evicted. A write that ends without
 //! its answer (a fault, a client that leaves) stays under way for `write_timeout`.
@@ -29,7 +31,7 @@ use crate::compiler::{Compiler, Reported, R, T_BOOL, T_U64};
 use crate::ir_builder as build;
 use crate::items::TableTy;
 use crate::names::ModId;
-use crate::ty::{Ty, T_U32, U64};
+use crate::ty::{Ty, T_U32, U32, U64};
 use crate::val::Val;
 use ir::{BinOp, Builtin as B, CounterId, Expr as X, ExprKind as K, LocalId, StmtKind, TableId, TableKind};
 use std::rc::Rc;
@@ -68,7 +70,8 @@ impl Compiler<'_> {
                     .hint("it is kept while the answer is awaited; use a hash of it"),
             ));
         }
-        let (entry_ty, lease_ty) = (Ty::Tuple(vec![U64, U64, value.clone()]), Ty::Tuple(vec![U64, U64, U64]));
+        let mut entry_ty = Ty::Tuple(vec![U64, U64, value.clone()]);
+        let lease_ty = Ty::Tuple(vec![U64, U64, U64]);
         let mut table = self.table_of(c, &key, &entry_ty);
         let mut cache = Cache {
             name: c.name.clone(),
@@ -85,6 +88,7 @@ impl Compiler<'_> {
             max_age: None,
             write_timeout: WRITE_TIMEOUT,
             expires: None,
+            ways: None,
             exchanges: None,
         };
         self.options_once(c.options.iter().map(|(n, _)| n));
@@ -113,6 +117,12 @@ impl Compiler<'_> {
             ..table.clone()
         };
         leases.evict_lru = false;
+        let mut key = key;
+        if let Some(ways) = &mut cache.ways {
+            self.make_sets(ways, &mut table, &leases);
+            (key, entry_ty) = (U32, Ty::Tuple(vec![U64, U64, value, key]));
+            (table.key, table.value) = (T_U32, self.lower_ty(&entry_ty));
+        }
         cache.entries = self.add_table(table, key, entry_ty);
         cache.leases = self.add_table(leases, Ty::Int { bits: 32, signed: false }, lease_ty);
         let mut counter = |what: &str, doc: &str| {
@@ -172,18 +182,21 @@ impl Compiler<'_> {
                         .hint("`write_through`: a write is answered when its server has it"),
                 ))
             }
-            ("ways", _) => {
-                return Err(self.report(
-                    Diagnostic::error("E0614", name.span, "the ways of a cache are not chosen")
-                        .hint("leave `ways` out: if it is full, one of the least recently used makes room"),
-                ))
-            }
+            ("ways", Some(e)) => cache.ways = Some(self.ways(module, e)?),
             (word, _) => {
-                let known =
-                    ["capacity", "memory", "write_through", "allocate_on_read", "max_age", "write_timeout", "expires"];
+                let known = [
+                    "capacity",
+                    "ways",
+                    "memory",
+                    "write_through",
+                    "allocate_on_read",
+                    "max_age",
+                    "write_timeout",
+                    "expires",
+                ];
                 let d = Diagnostic::error("E0614", name.span, format!("a cache has no option `{word}` of this form"))
                     .note(
-                        "options: `capacity N`, `allocate_on_read`, `write_through`, `max_age D`, `expires .field`, \
+                        "options: `capacity N`, `ways N`, `allocate_on_read`, `write_through`, `max_age D`, `expires .field`, \
                          `write_timeout D`, `memory B`",
                     );
                 let hint = crate::names::suggest(word, known.into_iter());
@@ -319,10 +332,13 @@ impl Lower<'_, '_> {
         let t = self.cx.lower_ty(&entry_ty);
         let kept = build::unwrap(t, self.local_expr(found));
         let part = |i: u32| X::new(T_U64, K::Get(kept.clone(), i));
-        let current = build::and(
+        let mut current = build::and(
             build::cmp(BinOp::Eq, part(0), version.clone()),
             build::cmp(BinOp::Lt, self.local_expr(miss.begun), part(1)),
         );
+        if cache.ways.is_some() {
+            current = build::and(current, self.is_of_key(&kept, miss.key));
+        }
         let hit = build::and(build::and(build::is_some(self.local_expr(found)), self.local_expr(miss.quiet)), current);
         let hit = self.temp("hit", &Ty::Bool, hit, span);
         let (hit, value) = (self.local_expr(hit), cache.value.clone());
@@ -335,6 +351,7 @@ impl Lower<'_, '_> {
             Some(&want),
             |s| {
                 s.push(span, StmtKind::Count(cache.hits, build::u64(1)));
+                s.used_last(&cache, miss.key, span);
                 match back {
                     Some(way) => s.reply_packet(way, held, span),
                     None => Ok(held),
@@ -356,7 +373,8 @@ impl Lower<'_, '_> {
         let begun = self.temp("asked", &U64, X::new(T_U64, K::Now), span);
         let entry_ty = self.cx.tables[cache.entries.index()].value.clone();
         let found = self.new_local("found", &entry_ty.option());
-        self.push(span, StmtKind::TableGet { table: cache.entries, key: self.local_expr(key), dst: found });
+        let place = self.place_of_entry(cache, key, span);
+        self.push(span, StmtKind::TableGet { table: cache.entries, key: place, dst: found });
         // Read after the entry: what was current then is current now.
         let lease = self.lease_of(cache, slot, span);
         let quiet = self.quiet(cache, lease, span);
@@ -404,9 +422,14 @@ impl Lower<'_, '_> {
         }
         let entry_ty = self.cx.tables[cache.entries.index()].value.clone();
         let t = self.cx.lower_ty(&entry_ty);
-        let value = X::new(t, K::Make(vec![version, until, self.local_expr(made)]));
-        let place = self.place_id(span);
-        self.push(span, StmtKind::TablePut { table: cache.entries, key: self.local_expr(key), value, place });
+        let mut parts = vec![version, until, self.local_expr(made)];
+        let mut at = self.local_expr(key);
+        if cache.ways.is_some() {
+            parts.push(at);
+            at = self.place_for_entry(cache, key, span);
+        }
+        let (value, place) = (X::new(t, K::Make(parts)), self.place_id(span));
+        self.push(span, StmtKind::TablePut { table: cache.entries, key: at, value, place });
     }
 
     /// The key, and the number of its lease.
@@ -477,7 +500,10 @@ impl Lower<'_, '_> {
             let others = build::if_(T_U64, busy, part(WRITERS), build::u64(0));
             vec![one_more(part(VERSION)), one_more(others), X::new(T_U64, K::Now)]
         });
-        self.push(span, StmtKind::TableRemove { table: cache.entries, key: self.local_expr(key), dst: None });
+        // In a set it stays, of an old version, until another one takes its place.
+        if cache.ways.is_none() {
+            self.push(span, StmtKind::TableRemove { table: cache.entries, key: self.local_expr(key), dst: None });
+        }
         if let Some(x) = exchange {
             return self.packet_write(&cache, (x, key), body, span);
         }

@@ -73,6 +73,9 @@ impl Lower<'_, '_> {
             match self.cx.app.get(&name).cloned() {
                 Some(AppName::State(id, t)) => {
                     let state = &self.cx.m.states[id.index()];
+                    if state.memory {
+                        return Err(self.not_emptied(&name, "the memory of an element in C", span));
+                    }
                     let begin = state.init.clone();
                     let zero = ir::passes::zero_init::zero(&self.cx.m, state.ty);
                     match begin.or(zero) {

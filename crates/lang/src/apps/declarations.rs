@@ -34,8 +34,20 @@ pub struct Cache {
     pub(super) write_timeout: u64,
     /// The field of the value with the time at which it ends.
     pub(super) expires: Option<u32>,
+    /// `ways N`: its entries have places in sets.
+    pub(super) ways: Option<Ways>,
     /// Of packets.
     pub(super) exchanges: Option<Exchanges>,
+}
+
+/// The sets of a cache with ways.
+#[derive(Clone, Copy)]
+pub struct Ways {
+    /// Places of a set.
+    pub(super) each: u64,
+    /// Of each set the tags of its entries, the one used last first.
+    pub(super) tags: TableId,
+    pub(super) sets: u64,
 }
 
 /// Parts that only a cache of packets has.

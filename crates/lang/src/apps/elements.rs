@@ -246,6 +246,9 @@ impl Compiler<'_> {
                 self.state_init(owner, name, e)?;
             }
         }
+        if element.in_c.is_some() {
+            self.memory_in_c(states)?;
+        }
         for m in &element.members {
             self.chain(m);
         }

@@ -416,7 +416,7 @@ impl Compiler<'_> {
     fn test_state(&mut self, name: &Ident, t: &Ty) -> ir::StateId {
         let ty = self.lower_ty(t);
         let id = ir::StateId(self.m.states.len() as u32);
-        self.m.states.push(ir::State { name: format!("test {}", name.name), ty, init: None });
+        self.m.states.push(ir::State { name: format!("test {}", name.name), ty, init: None, memory: false });
         self.test_names.0.push((name.clone(), TestValue::State(id, t.clone())));
         id
     }

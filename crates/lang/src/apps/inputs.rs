@@ -220,7 +220,7 @@ impl Lower<'_, '_> {
         self.packet_at_hand(v).is_some()
     }
 
-    fn packet_at_hand(&self, v: &Val) -> Option<(LocalId, ir::UnitId)> {
+    pub fn packet_at_hand(&self, v: &Val) -> Option<(LocalId, ir::UnitId)> {
         let l = v.kind.message().filter(|_| self.frames)?;
         Some((l, self.frame_unit(l)?))
     }

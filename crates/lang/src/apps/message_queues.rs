@@ -163,6 +163,11 @@ impl Lower<'_, '_> {
                 let n = ir::Expr::new(n.ty, ir::ExprKind::If(build::is_some(oldest), n, build::u32(0)));
                 Ok(Val::pure(U32, n))
             }
+            ast::OLDEST => {
+                q.taken.set(true);
+                self.push(span, StmtKind::TablePop { table: q.ring, dst });
+                self.recalled(Val::pure(Ty::Kept(q.unit, q.longest).option(), oldest), span)
+            }
             "pop" | "discard" => {
                 q.taken.set(true);
                 self.push(span, StmtKind::TablePop { table: q.ring, dst });

@@ -1,6 +1,7 @@
 //! Apps: parameters, ports, state, tables, handlers, wiring and tests of one program.
 
 pub mod arrays;
+mod cache_ways;
 pub mod caches;
 pub mod channels;
 pub mod controls;
@@ -15,6 +16,7 @@ pub mod frame_tests;
 pub mod frames;
 pub mod gauges;
 pub mod handlers;
+mod in_c;
 pub mod inputs;
 pub mod instances;
 mod link;
@@ -388,7 +390,7 @@ impl Compiler<'_> {
         let lowered = self.lower_ty(&t);
         let all = self.state_bytes.saturating_add(ir::layout::size(&self.m, lowered));
         self.state_bytes = self.within_memory("state", all, TABLE_MAX, name)?;
-        self.m.states.push(ir::State { name: name.name.clone(), ty: lowered, init: None });
+        self.m.states.push(ir::State { name: name.name.clone(), ty: lowered, init: None, memory: false });
         Ok(AppName::State(ir::StateId(self.m.states.len() as u32 - 1), t))
     }
 

@@ -271,7 +271,7 @@ impl Lower<'_, '_> {
                 self.push(span, StmtKind::TablePush { table, value, dst });
                 Ok(Val::pure(Ty::Bool, self.local_expr(dst)))
             }
-            ("pop", []) => {
+            ("pop" | ast::OLDEST, []) => {
                 let ty = value.option();
                 let dst = self.new_local("", &ty);
                 self.push(span, StmtKind::TablePop { table, dst });

@@ -29,7 +29,7 @@ struct WrittenSignal<'s> {
 }
 
 fn source(m: &ast::Member) -> Option<WrittenSignal<'_>> {
-    if let MemberKind::Signal { exported, name, params, ret, body } = &m.kind {
+    if let MemberKind::Signal { exported, name, params, ret, body, .. } = &m.kind {
         Some(WrittenSignal { exported: *exported, name, params, ret: ret.as_ref(), body, doc: &m.doc })
     } else {
         None

@@ -479,7 +479,7 @@ impl Compiler<'_> {
 
     /// The C file of a function can be read.
     #[allow(clippy::wildcard_enum_match_arm, reason = "the system has many kinds of errors")]
-    fn c_file(&mut self, file: &str, at: Span) -> R<()> {
+    pub fn c_file(&mut self, file: &str, at: Span) -> R<()> {
         let main = self.map.files().next().map(|(_, f)| f.path.clone()).unwrap_or_default();
         let path = main.parent().unwrap_or(std::path::Path::new("")).join(file);
         let Err(e) = self.world.read(&path) else { return Ok(()) };

@@ -175,6 +175,10 @@ impl Lower<'_, '_> {
     fn edited(&self, frame: LocalId, act: &FrameAct, c: &mut Changes) {
         match act {
             FrameAct::Send { .. } | FrameAct::Save { .. } | FrameAct::Restore { .. } => return,
+            FrameAct::InC { whole: false, .. } => return,
+            FrameAct::InC { .. } => {
+                c.gone.extend((0..self.frame_layers(frame).len() as u32).map(|k| (frame, k)));
+            }
             FrameAct::Remove { layer } => drop(c.gone.insert((frame, *layer))),
             FrameAct::Payload { layer: Some(n), .. } => {
                 let layers = self.frame_layers(frame);

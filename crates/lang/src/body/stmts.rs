@@ -119,6 +119,7 @@ impl Lower<'_, '_> {
                 Ok(false)
             }
             S::Control { word, start } => self.control(word, start, span).map(|()| false),
+            S::InC(c) => self.in_c(c, span).map(|()| false),
             S::Expect(e) => {
                 if self.kind != Kind::Test {
                     return Err(self.err("E0309", span, "`expect` is for tests"));

@@ -192,6 +192,27 @@ pub enum StmtKind {
         word: Ident,
         start: Vec<Block>,
     },
+    /// The statement of the handler of an element in C, which is not written
+    InC(InC),
+}
+
+/// A call of the function in C that handles the packets of an `in`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct InC {
+    pub file: String,
+    /// Where the file is named.
+    pub at: Span,
+    pub symbol: Ident,
+    /// The names of the packet, and of its place in an array of `in`s.
+    pub packet: Ident,
+    pub place: Option<Ident>,
+    /// The element's memory, if it has some.
+    pub memory: Option<Ident>,
+    pub params: Vec<Ident>,
+    /// The values that the function gets; None: it gets the frame.
+    pub values: Option<Vec<Expr>>,
+    /// The element's `out`s, and whether each is an array.
+    pub outs: Vec<(Ident, bool)>,
 }
 
 #[derive(Clone, Debug, PartialEq)]

@@ -630,7 +630,7 @@ pub static CODES: &[Code] = &[
         "An app exports segments, which other programs call. Elements have signals.",
         "element E {\n    in x: packet\n    on x(p) { }\n    export segment f() -> u8 { 1 }\n}\napp a {\n    port w = nic(\"w\")\n    e = E()\n    w -> e\n}\n"),
     code("E0686", "a C file that cannot be read",
-        "The C file of an `extern fn` lies beside the program's file. It is missing, or a folder, or \
+        "The C file of an `extern fn` or `extern element` lies beside the program's file. It is missing, or a folder, or \
          this user may not read it, or it is larger than 16 MiB.",
         "extern fn add_seven(x: u32) -> u32 from \"add.c\"\n"),
     code("E0687", "a C file that the C compiler refuses",
@@ -733,6 +733,17 @@ pub static CODES: &[Code] = &[
     code("E0715", "a key of a limiter or meter without one",
         "A limiter or meter without a key is used by `name.take(…)`.",
         "unit H { order big  src: ip4 }\npacket P { h: H }\napp a {\n    port wire = memory(\"w\") as P\n    limiter k { rate 1, burst 1 }\n    on wire(p) { if k[p.h.src].take(1) { drop p } }\n}\n"),
+    code("E0716", "an element in C out of place",
+        "`extern element Name from \"file.c\" { … }` has parameters, `in`s, `out`s and one memory, \
+         `state 4KiB`. Its C file has a function for each `in`, which gets these and chooses an `out`. \
+         Parameters and values are numbers, bool, bytes, endpoints or addresses. Such an element \
+         handles packets. A service calls a function in C by `extern fn`.",
+        "element E {\n    in x: packet\n    out y: packet\n    state 64\n    on x(p) { p -> y }\n}\napp a {\n    port w = nic(\"w\")\n    e = E()\n    w -> e -> w\n}\n"),
+    code("E0717", "a function in C where no compiled code runs",
+        "Only compiled code calls functions in C, those of `extern fn` and of elements in C. The \
+         interpreter does not have them, so `--interpret` and `fuzz` refuse such a program. So does a \
+         machine without a C compiler. Units in a file of their own can be fuzzed.",
+        ""),
     code("E0696", "a clause that does not fit a conversation",
         "A protocol of conversations names the messages of each direction, `up` and `down`, and says \
          `sharing session`. Its messages are not tied to each other. So clauses about requests and \

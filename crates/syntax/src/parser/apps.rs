@@ -24,11 +24,16 @@ impl Parser<'_> {
         self.bump();
         let name = self.name("an app or element")?;
         let types = if self.at_sign("<") { self.angled(Self::type_param)? } else { Vec::new() };
+        let in_c = if self.at_word("from") { Some(self.c_file()?) } else { None };
         let members = self.braced(Self::members)?;
         let mut members: Vec<Member> = members.into_iter().flatten().collect();
         resolve_words(&mut members);
-        let mut element = Element { name, types, members };
+        if in_c.is_none() {
+            self.only_in_c(&members)
+        }
+        let mut element = Element { name, types, in_c, members };
         resolve_controls(&mut element);
+        self.resolve_segments(&mut element);
         Ok(element)
     }
 
@@ -123,6 +128,7 @@ impl Parser<'_> {
                 MemberKind::Param(self.param_member()?)
             }
             "in" | "out" if defines => self.element_port(word == "in")?,
+            "state" if self.at_memory() => self.memory()?,
             "state" if self.word_at(1, "of") && self.word_at(2, "packet") => self.packet_state()?,
             "state" if defines => {
                 self.bump();
@@ -247,7 +253,11 @@ impl Parser<'_> {
         self.column(Column::Type);
         let ty = self.ty()?;
         let count = if self.at_sign("[") && !self.breaks(0) { Some(self.port_count()?) } else { None };
-        Ok(if inward { MemberKind::In { name, ty, count } } else { MemberKind::Out { name, ty, count } })
+        Ok(if inward {
+            MemberKind::In { name, ty, count, values: self.values_in_c()? }
+        } else {
+            MemberKind::Out { name, ty, count }
+        })
     }
 
     fn counters(&mut self) -> P<Vec<MemberKind>> {
@@ -550,6 +560,7 @@ impl Parser<'_> {
             name,
             params: Vec::new(),
             ret: None,
+            from: None,
             body: Block { span, stmts: vec![stmt] },
         })
     }
@@ -571,7 +582,8 @@ impl Parser<'_> {
                 d.hint("a signal's result stands in a block: `signal total() -> u64 { count }`")
             });
         }
-        Ok(MemberKind::Signal { exported, name, params, ret, body: self.block()? })
+        let from = if exported { self.begins_at()? } else { None };
+        Ok(MemberKind::Signal { exported, name, params, ret, from, body: self.block()? })
     }
 
     // ---- wiring ----

@@ -93,6 +93,7 @@ impl Parser<'_> {
             "unit" => self.unit().map(ItemKind::Unit),
             "packet" => self.packet().map(ItemKind::Packet),
             "protocol" => self.protocol().map(ItemKind::Protocol),
+            "extern" if self.word_at(1, "element") => self.element_in_c().map(ItemKind::Element),
             "fn" | "extern" => self.function().map(ItemKind::Fn),
             "element" => self.element().map(ItemKind::Element),
             "app" => self.element().map(ItemKind::App),
@@ -216,10 +217,8 @@ impl Parser<'_> {
         let params = self.params()?;
         let ret = self.result_type()?;
         let body = if is_extern {
-            self.expect_word("from")?;
-            let at = self.token(0).span;
-            let file = self.string("the C file's name")?;
-            FnBody::Extern(String::from_utf8_lossy(&file).into_owned(), at)
+            let (file, at) = self.c_file()?;
+            FnBody::Extern(file, at)
         } else if self.eat("=") {
             FnBody::Expr(self.expr()?)
         } else if self.at_sign("{") {

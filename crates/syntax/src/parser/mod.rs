@@ -12,7 +12,9 @@
 
 mod apps;
 mod caches;
+mod exported;
 mod exprs;
+mod in_c;
 mod items;
 mod patterns;
 mod protocols;

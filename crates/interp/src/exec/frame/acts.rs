@@ -125,6 +125,7 @@ pub fn act(env: &Env, a: &Activation, act: &Act, locals: &mut Vec<Value>) -> Res
         }),
         Act::Plain(FrameAct::Restore { copy }) => a.with_frame(|f| f.restore(*copy as usize)),
         Act::Plain(FrameAct::Checksum { layer }) => a.with_frame(|f| f.resum(m, *layer as usize)),
+        Act::Plain(FrameAct::InC { .. }) => internal("an element in C needs the compiled program"),
         Act::Plain(FrameAct::Send { port, index, mark, state, last }) => {
             let here = Env { locals, ..*env };
             let mark = mark.as_ref().map_or(Ok(0), |e| here.int(e))? as u32;

@@ -79,13 +79,7 @@ pub fn moves_bytes(m: &Module) -> bool {
     let mut moves = false;
     m.bodies(&mut |b| {
         walk::stmts(&b.block, &mut |s| {
-            moves |= matches!(
-                &s.kind,
-                StmtKind::Frame {
-                    act: FrameAct::Insert { .. } | FrameAct::Remove { .. } | FrameAct::Payload { .. },
-                    ..
-                }
-            );
+            moves |= matches!(&s.kind, StmtKind::Frame { act, .. } if act.moves());
         })
     });
     moves
