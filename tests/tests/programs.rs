@@ -4,7 +4,6 @@
 //! One binary: `cargo test -p wireloom-tests --test programs -- NAME::` runs one file of it.
 
 mod apps_sim;
-mod cache_model;
 mod circles;
 mod compiler_fuzz;
 mod differential;
@@ -19,7 +18,6 @@ mod generated;
 mod grammars;
 mod inner_checksums;
 mod names_in_c;
-mod packet_cache_model;
 mod page_names;
 mod rebuild;
 mod renamed;

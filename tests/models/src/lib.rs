@@ -1,0 +1,6 @@
+//! Protocols of the runtime, checked in all their states. They are tests only.
+
+#[cfg(test)]
+mod cache_model;
+#[cfg(test)]
+mod packet_cache_model;
