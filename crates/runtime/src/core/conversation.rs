@@ -477,7 +477,7 @@ impl Core {
         let a = self.tasks[id].app as usize;
         let port = self.apps[a].upstreams.get(number as usize).map_or(0, |c| c.port as usize);
         let in_pool = self.conns.get(self.tasks[id].conn).is_some_and(|c| c.group != NO_GROUP);
-        match self.apps[a].ports[port].backends.len() {
+        match self.instances(a, port) {
             1 if in_pool => self.host_take(id, number, 0),
             1 => self.open_upstream(id, number, 0),
             _ => Err(WL_F_LOST),
@@ -495,13 +495,10 @@ impl Core {
             self.dismiss(old);
         }
         let upstream = self.apps[a].upstreams.get(number as usize).ok_or(WL_F_INDEX)?;
-        let at = Target { a, p: upstream.port as usize, i: index as usize };
-        if at.i >= self.apps[a].ports[at.p].backends.len() {
-            return Err(WL_F_INDEX);
-        }
-        let mut order = self.order_of(a, at.p, at.i);
-        let up = self.apps[a].ports[at.p].up[at.i] != 0;
-        let at = if up { at } else { self.next_server(at, &mut order).ok_or(WL_F_REFUSED)? };
+        let p = upstream.port as usize;
+        let at = Target { a, p, i: self.place_of(a, p, index as usize).ok_or(WL_F_INDEX)? };
+        let mut order = self.order_of(at, index as usize);
+        let at = if self.apps[a].ports[p].is_up(at.i) { at } else { self.next_server(at, &mut order).ok_or(WL_F_REFUSED)? };
         self.connect_upstream(at, client, number)
     }
 
@@ -514,7 +511,7 @@ impl Core {
         let c = &mut self.conns[id];
         (c.member, c.speaks) = (UPSTREAM + number as u8, c.proto);
         self.make_own(id, client);
-        self.apps[at.a].ports[at.p].load[at.i] += 1;
+        self.apps[at.a].ports[at.p].change_load(at.i, 1);
         Ok(id)
     }
 
@@ -634,7 +631,8 @@ impl Core {
         // Messages that wait for a session are for one of its pool.
         let attempt = c.has(flag::CONNECTING) && c.pooling == Pooling::Owned;
         let possible = attempt && !c.has(flag::LEFT) && self.conns.alive(client);
-        if !possible || tries as usize >= self.apps[at.a].ports[at.p].backends.len() {
+        let servers = self.apps[at.a].ports[at.p].places.len() + usize::from(!self.is_listed(at));
+        if !possible || tries as usize >= servers {
             return false;
         }
         let Some(to) = self.next_server(at, &mut Order::from_server(at.i)) else { return false };
@@ -730,8 +728,7 @@ impl Core {
             self.run_closed(id);
         }
         self.cut_off_readers(id);
-        let load = &mut self.apps[at.a].ports[at.p].load[at.i];
-        *load = load.saturating_sub(1);
+        self.apps[at.a].ports[at.p].change_load(at.i, -1);
         let client = self.conns[id].client;
         self.remove_conn(id, reset);
         for member in self.members(client) {

@@ -4,7 +4,7 @@
 use super::dispatch::CallRequest;
 use super::slab::Id;
 use super::stacks::in_pieces;
-use super::types::{flag, Sink, Stored, Target, Task};
+use super::types::{flag, Sink, Stored, Task};
 use super::{Core, Raw};
 use crate::abi::*;
 use std::os::raw::c_int;
@@ -159,7 +159,7 @@ unsafe extern "C" fn take(task: *mut wl_task, upstream: u32, index: u32) -> u32 
 unsafe extern "C" fn pooled(core: *mut wl_core, port: u32, index: u32, key: wl_bytes) -> u32 {
     // SAFETY: as for `grow`; the key's bytes are valid during the call.
     let (this, key) = unsafe { (&mut *(*core).rt.cast::<Core>(), key.as_slice()) };
-    this.app_of(core).map_or(0, |a| this.pooled(Target { a, p: port as usize, i: index as usize }, key))
+    this.app_of(core).map_or(0, |a| this.pooled((a, port as usize, index as usize), key))
 }
 
 unsafe extern "C" fn upstream_fact(task: *mut wl_task, upstream: u32, fact: u32) -> u64 {

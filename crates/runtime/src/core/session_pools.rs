@@ -17,7 +17,7 @@
 use super::conversation::UPSTREAM;
 use super::input::Parsed;
 use super::slab::Id;
-use super::types::{flag, Mode, Pooling, Side, Sink, Target, CLIENT, NO_GROUP, NO_PROTO, NO_SOCKET};
+use super::types::{flag, Backend, Mode, Pooling, Side, Sink, Target, CLIENT, NO_GROUP, NO_PROTO, NO_SOCKET};
 use super::{Core, Raw};
 use crate::abi::*;
 use crate::engine::Waiting;
@@ -392,10 +392,8 @@ impl Core {
             _ => return Err(WL_F_LOST),
         };
         let upstream = self.apps[a].upstreams.get(number as usize).ok_or(WL_F_INDEX)?;
-        let at = Target { a, p: upstream.port as usize, i: index as usize };
-        if at.i >= self.apps[a].ports[at.p].backends.len() {
-            return Err(WL_F_INDEX);
-        }
+        let p = upstream.port as usize;
+        let at = Target { a, p, i: self.place_of(a, p, index as usize).ok_or(WL_F_INDEX)? };
         // Without a group no server has accepted this client.
         let found = self.place_of_sessions(g, at);
         if let Some(old) = self.upstream(client, number) {
@@ -423,10 +421,25 @@ impl Core {
     /// The server with sessions of a group: the one that is asked for, or else the next one.
     fn place_of_sessions(&mut self, g: u32, at: Target) -> Option<Target> {
         let port = &self.apps[at.a].ports[at.p];
-        let n = if port.options.failover == Failover::Next { port.backends.len() } else { 1 };
-        let order = (0..n).map(|k| Target { i: (at.i + k) % port.backends.len(), ..at });
-        let has = |at: &Target| self.pools.pool(g, *at).is_some_and(|p| p.sessions > 0);
-        order.into_iter().find(has)
+        let (n, next) = (port.places.len(), port.options.failover == Failover::Next);
+        let first = port.backends[at.i].instance;
+        let others = (1..n).map(|k| port.places[(first.unwrap_or(0) as usize + k) % n] as usize).filter(|_| next);
+        // Its sessions may all be with a server that is gone.
+        let was = |b: &Backend| b.gone.is_some_and(|gone| next || Some(gone.instance) == first);
+        let gone = port.backends.iter().enumerate().filter(|(_, b)| was(b)).map(|(i, _)| i);
+        let has = |i: &usize| self.pools.pool(g, Target { i: *i, ..at }).is_some_and(|p| p.sessions > 0);
+        let found = std::iter::once(at.i).chain(others).chain(gone).find(has)?;
+        Some(Target { i: found, ..at })
+    }
+
+    /// Whether a session with a server that is gone is kept: its clients have no other.
+    pub(super) fn keeps_session(&mut self, id: Id) -> bool {
+        let (at, g) = (self.target_of(id), self.conns[id].group);
+        let listed = &self.apps[at.a].ports[at.p].places;
+        let other = |p: &SessionPool| {
+            usize::from(p.port) == at.p && p.sessions > 0 && listed.contains(&p.instance)
+        };
+        self.pools.group(g).is_some_and(|g| g.clients > 0 && !g.pools.iter().any(other))
     }
 
     fn attach(&mut self, session: Id, client: Id, number: u32) {
@@ -454,7 +467,7 @@ impl Core {
         (c.proto, c.speaks) = (proto, proto);
         (c.member, c.pooling, c.group) = (UPSTREAM + number as u8, Pooling::Waiting, g);
         self.make_own(id, client);
-        self.apps[at.a].ports[at.p].load[at.i] += 1;
+        self.apps[at.a].ports[at.p].change_load(at.i, 1);
         if let Some(pool) = self.pools.pool(g, at) {
             pool.waiting.push_back(id);
         }
@@ -529,8 +542,10 @@ impl Core {
         true
     }
 
-    /// The sessions of a key to an instance.
-    pub(super) fn pooled(&mut self, at: Target, key: &[u8]) -> u32 {
+    /// The sessions of a key to an instance, as a handler names it.
+    pub(super) fn pooled(&mut self, (a, p, instance): (usize, usize, usize), key: &[u8]) -> u32 {
+        let Some(i) = self.place_of(a, p, instance) else { return 0 };
+        let at = Target { a, p, i };
         let found = self.pools.find(at.a as u16, key);
         found.and_then(|g| self.pools.pool(g, at)).map_or(0, |p| p.sessions)
     }
@@ -541,7 +556,9 @@ impl Core {
         let Some(c) = open.and_then(|id| self.conns.get(id)) else { return 0 };
         match fact {
             WL_UPSTREAM_ID if c.pooling == Pooling::Owned => c.c.id,
-            WL_UPSTREAM_INSTANCE => u64::from(c.instance),
+            WL_UPSTREAM_INSTANCE => {
+                u64::from(self.instance_of(c.app as usize, c.port as usize, c.instance as usize))
+            }
             WL_UPSTREAM_OWED => u64::from(c.owed) + u64::from(c.unfinished),
             _ => 0,
         }
