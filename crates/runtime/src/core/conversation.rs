@@ -479,13 +479,19 @@ impl Core {
         let in_pool = self.conns.get(self.tasks[id].conn).is_some_and(|c| c.group != NO_GROUP);
         match self.instances(a, port) {
             1 if in_pool => self.host_take(id, number, 0),
-            1 => self.open_upstream(id, number, 0),
+            1 => self.open_upstream(id, number, 0, None),
             _ => Err(WL_F_LOST),
         }
     }
 
-    /// Opens an upstream of a task's client.
-    pub(super) fn open_upstream(&mut self, id: Id, number: u32, index: u32) -> Result<Id, u32> {
+    /// Opens an upstream of a task's client; with a key as one of the sessions of its pool.
+    pub(super) fn open_upstream(
+        &mut self,
+        id: Id,
+        number: u32,
+        index: u32,
+        key: Option<&[u8]>,
+    ) -> Result<Id, u32> {
         let (a, client) = (self.tasks[id].app as usize, self.tasks[id].conn);
         let ends = flag::DOOMED | flag::CLOSING | flag::TURNED_AWAY;
         if !self.conns.get(client).is_some_and(|c| c.member == CLIENT && !c.has(ends)) {
@@ -499,10 +505,13 @@ impl Core {
         let at = Target { a, p, i: self.place_of(a, p, index as usize).ok_or(WL_F_INDEX)? };
         let mut order = self.order_of(at, index as usize);
         let at = if self.apps[a].ports[p].is_up(at.i) { at } else { self.next_server(at, &mut order).ok_or(WL_F_REFUSED)? };
-        self.connect_upstream(at, client, number)
+        match key {
+            Some(key) if self.has_pool(at) => self.log_in(at, client, number, key),
+            _ => self.connect_upstream(at, client, number),
+        }
     }
 
-    fn connect_upstream(&mut self, at: Target, client: Id, number: u32) -> Result<Id, u32> {
+    pub(super) fn connect_upstream(&mut self, at: Target, client: Id, number: u32) -> Result<Id, u32> {
         let port = &self.apps[at.a].ports[at.p];
         if port.backends[at.i].open >= port.options.max_connections && !self.gives_place(at) {
             return Err(WL_F_OVERLOAD);
@@ -636,7 +645,13 @@ impl Core {
             return false;
         }
         let Some(to) = self.next_server(at, &mut Order::from_server(at.i)) else { return false };
-        let Ok(new) = self.connect_upstream(to, client, u32::from(member - UPSTREAM)) else { return false };
+        let (g, number) = (self.conns[id].group, u32::from(member - UPSTREAM));
+        let made = match g {
+            NO_GROUP => self.connect_upstream(to, client, number),
+            // It is to be a session of a pool.
+            g => self.log_in_for(to, client, number, g),
+        };
+        let Ok(new) = made else { return false };
         self.conns[new].answered = tries;
         self.my_stats().apps[to.a].ports[to.p].failovers.add(1);
         let unsent = std::mem::take(&mut self.conns[id].out);
@@ -773,7 +788,7 @@ impl Core {
     pub(super) fn dismiss(&mut self, id: Id) {
         let fed = self.is_fed(id);
         let Some(c) = self.conns.get_mut(id) else { return };
-        let unused = c.has(flag::CONNECTING) && c.out.is_empty() || c.pooling == Pooling::Waiting;
+        let unused = c.has(flag::CONNECTING) && c.out.is_empty() || c.pooling.waits();
         // It ends as a whole.
         c.clear(flag::SHUT_WANTED);
         c.set(flag::LEFT | if fed || unused { flag::DOOMED } else { flag::CLOSING });

@@ -132,7 +132,9 @@ impl Core {
     fn drain_connection(&mut self, id: Id, due: bool) {
         let c = &self.conns[id];
         let done = c.count == 0 && c.out.is_empty() && c.input.is_empty() && c.view.is_none() && c.mode == Mode::Head;
-        if c.pooling == Pooling::Idle {
+        if c.pooling == Pooling::Login {
+            self.log_in_elsewhere(id);
+        } else if c.pooling == Pooling::Idle {
             if due || !self.keeps_session(id) {
                 self.close_session(id);
             }

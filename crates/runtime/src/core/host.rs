@@ -132,10 +132,10 @@ unsafe extern "C" fn tell(task: *mut wl_task, to: u32, proto: u32, head: wl_byte
     core.host_tell(id, (to, proto as u16), head, tail).err().unwrap_or(WL_F_NONE)
 }
 
-unsafe extern "C" fn open(task: *mut wl_task, upstream: u32, index: u32) -> u32 {
-    // SAFETY: as above.
-    let (core, id) = unsafe { of(task) };
-    core.open_upstream(id, upstream, index).err().unwrap_or(WL_F_NONE)
+unsafe extern "C" fn open(task: *mut wl_task, upstream: u32, index: u32, pooled: u32, key: wl_bytes) -> u32 {
+    // SAFETY: as above; the key's bytes are valid during the call.
+    let ((core, id), key) = unsafe { (of(task), key.as_slice()) };
+    core.open_upstream(id, upstream, index, (pooled != 0).then_some(key)).err().unwrap_or(WL_F_NONE)
 }
 
 unsafe extern "C" fn shut(task: *mut wl_task, upstream: u32) {

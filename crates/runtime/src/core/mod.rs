@@ -63,6 +63,7 @@ mod pieces;
 mod pipeline;
 mod pipelining_policy;
 mod pool;
+mod pool_logins;
 mod request_numbers;
 mod request_records;
 pub mod seen_settings;

@@ -45,6 +45,7 @@ impl Core {
             }
         }
         new.taken();
+        self.look_for_places();
         self.look_at_gone_servers();
     }
 

@@ -202,7 +202,7 @@ impl Core {
                 best = (at, due);
             }
         };
-        if c.pooling == Pooling::Waiting {
+        if c.pooling.waits() {
             return (c.since.saturating_add(o.pool_timeout), Due::Session);
         }
         if c.has(flag::CONNECTING) || c.greets > 0 {

@@ -272,6 +272,8 @@ pub enum Pooling {
     Idle,
     /// It has no socket: it keeps a client's messages for the next idle session.
     Waiting,
+    /// The same, for a place in the pool: its client is to log in.
+    Login,
 }
 
 impl Pooling {
@@ -279,8 +281,13 @@ impl Pooling {
     pub fn is_nobodys(self) -> bool {
         match self {
             Pooling::Released | Pooling::Resetting | Pooling::Confirmed | Pooling::Idle => true,
-            Pooling::Owned | Pooling::Waiting => false,
+            Pooling::Owned | Pooling::Waiting | Pooling::Login => false,
         }
+    }
+
+    /// Whether it has no socket.
+    pub fn waits(self) -> bool {
+        matches!(self, Pooling::Waiting | Pooling::Login)
     }
 }
 
