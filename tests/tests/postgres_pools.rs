@@ -221,7 +221,8 @@ print('done')
 #[test]
 fn named_statements_follow_their_client() {
     let Some(server) = Postgres::start("pool_named") else { return };
-    let proxy = proxy(&[server.port()], &["db.pool=3"]);
+    // Who has more of them keeps its session, and takes it along in the end.
+    let proxy = proxy(&[server.port()], &["db.pool=3", "statements_kept=1000"]);
     let text = "
 errors = []
 def work(k):
@@ -260,7 +261,8 @@ print(errors or 'done')
         assert!(text.contains("number of transactions actually processed: 160/160"), "{text}");
         assert!(text.contains("number of failed transactions: 0"), "{text}");
     }
-    let open = "select count(*) from pg_stat_activity where backend_type = 'client backend' and pid <> pg_backend_pid()";
+    let open =
+        "select count(*) from pg_stat_activity where backend_type = 'client backend' and pid <> pg_backend_pid()";
     let open: u32 = psql(server.port(), "postgres", open).out.trim().parse().expect("a number");
     // Those of pgbench and those of the script are pools of their own.
     assert!(open <= 6, "{open}");

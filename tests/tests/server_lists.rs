@@ -153,7 +153,8 @@ fn client(port: u16, who: u64, over: &AtomicBool) -> u64 {
     let mut lines = BufReader::new(out.try_clone().expect("descriptors")).lines();
     let mut n = 0;
     while !over.load(Ordering::Relaxed) {
-        let texts: Vec<String> = (0..1 + n % 4).map(|i| format!("{}{who}.{}", ["k", "r"][i as usize % 2], n + i)).collect();
+        let texts: Vec<String> =
+            (0..1 + n % 4).map(|i| format!("{}{who}.{}", ["k", "r"][i as usize % 2], n + i)).collect();
         out.write_all(format!("{}\n", texts.join("\n")).as_bytes()).expect("the service reads");
         for text in &texts {
             let line = lines.next().expect("an answer").expect("the service answers");
@@ -202,7 +203,10 @@ fn requests_are_neither_lost_nor_mixed_up() {
         assert_eq!(listed, ports(&[2, 1, 0]).iter().map(|p| format!("127.0.0.1:{p}")).collect::<Vec<_>>());
         let text = metrics(service.page);
         assert!(!text.contains(&format!("backend=\"127.0.0.1:{}\"", servers[4].port)), "{text}");
-        let line = format!("wireloom_backend_requests_total{{app=\"balance\",port=\"backends\",backend=\"127.0.0.1:{}\"}}", servers[0].port);
+        let line = format!(
+            "wireloom_backend_requests_total{{app=\"balance\",port=\"backends\",backend=\"127.0.0.1:{}\"}}",
+            servers[0].port
+        );
         assert!(sample(&text, &line) > 0, "{text}");
     }
 }
@@ -236,7 +240,9 @@ fn sessions_end_by_themselves_or_with_the_drain() {
     first.expect_closed();
     two.expect("shutdown\n").expect_closed();
     second.expect_closed();
-    eventually("nothing is left", || port_of(&status(service.page), "db")["gone"].as_array().is_some_and(Vec::is_empty));
+    eventually("nothing is left", || {
+        port_of(&status(service.page), "db")["gone"].as_array().is_some_and(Vec::is_empty)
+    });
 }
 
 #[test]

@@ -34,32 +34,23 @@ pub struct ServerPlace {
 impl ServerPlaces {
     /// The places of the first list: its own order.
     pub fn first(addrs: &[SocketAddr], names: &[String]) -> ServerPlaces {
-        let server = |(addr, name): (&SocketAddr, &String)| ServerPlace {
-            addr: *addr,
-            name: name.as_str().into(),
-            server: 1,
-        };
+        let server =
+            |(addr, name): (&SocketAddr, &String)| ServerPlace { addr: *addr, name: name.as_str().into(), server: 1 };
         let all: Vec<_> = addrs.iter().zip(names).map(server).collect();
         ServerPlaces { of: (0..all.len() as u32).collect(), all }
     }
 
     /// The places of another list. `left`: whether all cores have done with the server that had a
     /// place. None: there are too many servers that they have not done with.
-    pub fn next(
-        &self,
-        addrs: &[SocketAddr],
-        names: &[String],
-        left: impl Fn(usize) -> bool,
-    ) -> Option<ServerPlaces> {
+    pub fn next(&self, addrs: &[SocketAddr], names: &[String], left: impl Fn(usize) -> bool) -> Option<ServerPlaces> {
         let mut new = ServerPlaces { of: vec![u32::MAX; addrs.len()], all: self.all.clone() };
         let mut taken = vec![false; new.all.len()];
         let listed: Vec<bool> = (0..new.all.len()).map(|place| self.instance(place).is_some()).collect();
         // Those that stay, then those that come back before they have been let go.
         for stays in [true, false] {
             for (k, addr) in addrs.iter().enumerate() {
-                let fits = |i: &usize| {
-                    !taken[*i] && new.all[*i].addr == *addr && listed[*i] == stays && (stays || !left(*i))
-                };
+                let fits =
+                    |i: &usize| !taken[*i] && new.all[*i].addr == *addr && listed[*i] == stays && (stays || !left(*i));
                 let place = (0..taken.len()).find(fits).filter(|_| new.of[k] == u32::MAX);
                 if let Some(place) = place {
                     (taken[place], new.of[k]) = (true, place as u32);

@@ -161,7 +161,11 @@ impl BackendStats {
     /// Another server has the place.
     pub fn clear(&self) {
         let one = [&self.requests, &self.failures, &self.ejections, &self.connections];
-        one.into_iter().chain(&self.classes).chain(&self.latency.buckets).chain([&self.latency.sum]).for_each(|c| c.set(0));
+        one.into_iter()
+            .chain(&self.classes)
+            .chain(&self.latency.buckets)
+            .chain([&self.latency.sum])
+            .for_each(|c| c.set(0));
         self.load.store(0, Relaxed);
         self.down.store(0, Relaxed);
     }

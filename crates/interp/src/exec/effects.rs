@@ -206,8 +206,8 @@ pub fn effect(env: &Env, s: &StmtKind, locals: &mut [Value]) -> Res<()> {
                 ..wl_bytes::default()
             });
             // SAFETY: as for reply; the key's bytes are valid during the call.
-            let kind = unsafe { (*a.core().host).open }
-                .map_or(0, |f| unsafe { f(a.task, upstream.0, index, pooled, bytes) });
+            let kind =
+                unsafe { (*a.core().host).open }.map_or(0, |f| unsafe { f(a.task, upstream.0, index, pooled, bytes) });
             lost(kind, *place)?
         }
         StmtKind::TakeUpstream { upstream, index, place } => {

@@ -485,13 +485,7 @@ impl Core {
     }
 
     /// Opens an upstream of a task's client; with a key as one of the sessions of its pool.
-    pub(super) fn open_upstream(
-        &mut self,
-        id: Id,
-        number: u32,
-        index: u32,
-        key: Option<&[u8]>,
-    ) -> Result<Id, u32> {
+    pub(super) fn open_upstream(&mut self, id: Id, number: u32, index: u32, key: Option<&[u8]>) -> Result<Id, u32> {
         let (a, client) = (self.tasks[id].app as usize, self.tasks[id].conn);
         let ends = flag::DOOMED | flag::CLOSING | flag::TURNED_AWAY;
         if !self.conns.get(client).is_some_and(|c| c.member == CLIENT && !c.has(ends)) {
@@ -504,7 +498,11 @@ impl Core {
         let p = upstream.port as usize;
         let at = Target { a, p, i: self.place_of(a, p, index as usize).ok_or(WL_F_INDEX)? };
         let mut order = self.order_of(at, index as usize);
-        let at = if self.apps[a].ports[p].is_up(at.i) { at } else { self.next_server(at, &mut order).ok_or(WL_F_REFUSED)? };
+        let at = if self.apps[a].ports[p].is_up(at.i) {
+            at
+        } else {
+            self.next_server(at, &mut order).ok_or(WL_F_REFUSED)?
+        };
         match key {
             Some(key) if self.has_pool(at) => self.log_in(at, client, number, key),
             _ => self.connect_upstream(at, client, number),

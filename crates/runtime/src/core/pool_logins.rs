@@ -8,13 +8,16 @@
 //! `overload`.
 
 use super::conversation::UPSTREAM;
-use super::session_pools::WAITERS_MAX;
 use super::slab::Id;
 use super::types::{flag, Order, Pooling, Target};
 use super::Core;
 use crate::abi::*;
 use crate::stats::NO_PLACE;
 use std::collections::VecDeque;
+
+/// Clients that wait for a session of one pool, or for a place at one server; one more is the fault
+/// `overload`.
+pub(super) const WAITERS_MAX: usize = 16_384;
 
 /// Those that wait for a place at one server, the first first; each with the pools of its key.
 struct LoginQueue {

@@ -153,7 +153,8 @@ impl Core {
         let name = app.fault_name(if s.fault != 0 && kind == WL_F_INTERNAL { u32::from(s.fault) } else { kind });
         let at = app.place_at(place);
         let client = std::net::SocketAddr::from(c.c.peer);
-        let backend = self.apps[c.app as usize].backend_name(s.backend).map(|b| format!(", backend {b}")).unwrap_or_default();
+        let backend =
+            self.apps[c.app as usize].backend_name(s.backend).map(|b| format!(", backend {b}")).unwrap_or_default();
         let status = s.outcome >> 8;
         let answer = if cut {
             ", cut off".into()
@@ -177,9 +178,10 @@ impl Core {
         let peer = match self.conns.get(id) {
             Some(c) => match c.side {
                 Side::Client => format!(": client {}", std::net::SocketAddr::from(c.c.peer)),
-                Side::Backend => {
-                    self.apps[c.app as usize].backend_name((c.port, c.endpoint())).map(|b| format!(": backend {b}")).unwrap_or_default()
-                }
+                Side::Backend => self.apps[c.app as usize]
+                    .backend_name((c.port, c.endpoint()))
+                    .map(|b| format!(": backend {b}"))
+                    .unwrap_or_default(),
             },
             None => String::new(),
         };

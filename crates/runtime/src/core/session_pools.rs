@@ -20,7 +20,7 @@
 
 use super::conversation::UPSTREAM;
 use super::input::Parsed;
-use super::pool_logins::PoolLogins;
+use super::pool_logins::{PoolLogins, WAITERS_MAX};
 use super::slab::Id;
 use super::types::{flag, Backend, Mode, Pooling, Side, Sink, Target, CLIENT, NO_GROUP, NO_PROTO, NO_SOCKET};
 use super::{Core, Raw};
@@ -31,9 +31,6 @@ use crate::stats::NO_PLACE;
 use smallvec::SmallVec;
 use std::collections::{HashMap, VecDeque};
 use wireloom_ir::desc::Failover;
-
-/// Clients that wait for a session of one pool; one more is the fault `overload`.
-pub(super) const WAITERS_MAX: usize = 16_384;
 
 /// The pools of one key.
 pub(super) struct SessionGroup {
@@ -459,9 +456,7 @@ impl Core {
     pub(super) fn keeps_session(&mut self, id: Id) -> bool {
         let (at, g) = (self.target_of(id), self.conns[id].group);
         let listed = &self.apps[at.a].ports[at.p].places;
-        let other = |p: &SessionPool| {
-            usize::from(p.port) == at.p && p.sessions > 0 && listed.contains(&p.instance)
-        };
+        let other = |p: &SessionPool| usize::from(p.port) == at.p && p.sessions > 0 && listed.contains(&p.instance);
         self.pools.group(g).is_some_and(|g| g.clients > 0 && !g.pools.iter().any(other))
     }
 
@@ -490,13 +485,7 @@ impl Core {
     }
 
     /// A connection without a socket, for a client's messages.
-    pub(super) fn book_waiting(
-        &mut self,
-        at: Target,
-        client: Id,
-        (number, g): (u32, u32),
-        pooling: Pooling,
-    ) -> Id {
+    pub(super) fn book_waiting(&mut self, at: Target, client: Id, (number, g): (u32, u32), pooling: Pooling) -> Id {
         let port = &self.apps[at.a].ports[at.p];
         let (proto, patience) = (port.protos[0], port.options.pool_timeout);
         let id = self.book_conn(NO_SOCKET, Side::Backend, at.a as u16, at.p as u16, at.i as u32);
@@ -606,9 +595,7 @@ impl Core {
         let Some(c) = open.and_then(|id| self.conns.get(id)) else { return 0 };
         match fact {
             WL_UPSTREAM_ID if c.pooling == Pooling::Owned => c.c.id,
-            WL_UPSTREAM_INSTANCE => {
-                u64::from(self.instance_of(c.app as usize, c.port as usize, c.instance as usize))
-            }
+            WL_UPSTREAM_INSTANCE => u64::from(self.instance_of(c.app as usize, c.port as usize, c.instance as usize)),
             WL_UPSTREAM_OWED => u64::from(c.owed) + u64::from(c.unfinished),
             _ => 0,
         }
