@@ -46,6 +46,7 @@ impl Core {
     fn take_places(&mut self, a: usize, p: usize, set: &crate::params::PortSetting) {
         let (now, turn, index) = (self.now, self.settings.turn(), self.index);
         let port = &mut self.apps[a].ports[p];
+        let mut back = Vec::new();
         let numbers = &self.stats[index].apps[a].ports[p].backends;
         for (i, place) in set.places.all.iter().enumerate() {
             let instance = set.places.instance(i).map(|k| k as u32);
@@ -62,12 +63,16 @@ impl Core {
             }
             let was = std::mem::replace(&mut b.instance, instance);
             if instance.is_some() {
-                b.gone = None;
+                if b.gone.take().is_some() && b.down.is_some() {
+                    // It was not probed meanwhile.
+                    back.push(Target { a, p, i });
+                }
                 numbers[i].left.store(0, Relaxed);
             } else if b.gone.is_none() {
                 b.gone = Some(Gone { since: now, turn, instance: was.unwrap_or(u32::MAX), left: false });
             }
         }
+        back.into_iter().for_each(|at| self.arm_next_probe(at));
     }
 
     /// The place of an instance that a handler has named.

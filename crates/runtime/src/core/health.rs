@@ -131,7 +131,7 @@ impl Core {
         }
     }
 
-    fn arm_next_probe(&mut self, at: Target) {
+    pub(super) fn arm_next_probe(&mut self, at: Target) {
         let port = &mut self.apps[at.a].ports[at.p];
         let when = self.now.saturating_add(port.options.eject_time);
         port.backends[at.i].probe_at = when;

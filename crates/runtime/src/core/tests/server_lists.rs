@@ -127,6 +127,21 @@ fn a_server_that_is_down_stays_down() {
     s.net.behave(server(1), Behaviour::Accept);
     s.advance(Duration::from_secs(4));
     assert_eq!(s.core.apps[0].ports[1].up[..], [1, 1, 1]);
+    // One that is down comes back to the list, and is probed again.
+    s.behave("backends", 1, Behaviour::Refuse);
+    for n in 8..12 {
+        send(&mut s, &c, &format!("g1 {n}\n"));
+        conns.extend([2, 3].into_iter().filter_map(|n| s.net.accept(server(n))));
+        let asked = conns.iter().find(|x| text(x).ends_with(&format!("g1 {n}\n")));
+        asked.unwrap().send(format!("r {n}\n").as_bytes());
+        s.settle();
+    }
+    assert_eq!(s.core.apps[0].ports[1].up[..], [1, 0, 1]);
+    list(&mut s, &[3, 2], &[("backends.failover", "next")]).unwrap();
+    list(&mut s, &[3, 2, 1], &[("backends.failover", "next")]).unwrap();
+    s.net.behave(server(1), Behaviour::Accept);
+    s.advance(Duration::from_secs(4));
+    assert_eq!(s.core.apps[0].ports[1].up[..], [1, 1, 1]);
     // One that is gone is not probed.
     s.net.behave(server(1), Behaviour::Refuse);
     list(&mut s, &[3], &[("backends.failover", "next")]).unwrap();
