@@ -216,12 +216,12 @@ print('done')
     succeeds(proxy.port, text);
 }
 
-/// Statements prepared by name are there in each session that their client gets: with the same
-/// names in all clients, in pipelines, behind errors, and dropped by name.
+/// Statements prepared by name are there in each session that their client gets. All clients use
+/// the same names, in pipelines and behind errors, and drop some.
 #[test]
 fn named_statements_follow_their_client() {
     let Some(server) = Postgres::start("pool_named") else { return };
-    // Who has more of them keeps its session, and takes it along in the end.
+    // A client with more of them keeps its session, and takes it along in the end.
     let proxy = proxy(&[server.port()], &["db.pool=3", "statements_kept=1000"]);
     let text = "
 errors = []

@@ -378,7 +378,7 @@ fn logins_wait_for_a_place_in_their_pool() {
         two.expect(answer(6, b""));
         second.expect(frame(b'X', 0, b""));
         second.send(as_new());
-        // Who has logged in gets the session that is there now.
+        // The client that logged in first gets the session that is there now.
         one.send(frame(b'q', 3, b"again"));
         second.expect(frame(b'q', 3, b"again"));
         second.send(answer(3, b"again"));

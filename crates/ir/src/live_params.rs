@@ -1,10 +1,10 @@
 //! Parameters whose values may change while a program runs: only code that runs again and again
 //! reads them.
 //!
-//! In: a module. Out: a switch for each parameter. One that is a listening port's address, the first
-//! value of a `state`, or is read at the start has left its value in other memory. So has a list of
-//! servers that the start asks for. Apps with frame ports have none: their parameters are parts of
-//! programs in the XDP hook and on other cores.
+//! In: a module. Out: a switch for each parameter. The address of a listening port, and the first
+//! value of a `state`, have left the parameter's value in other memory. So has all that the start
+//! reads, a list of servers included. Apps with frame ports have no such parameters: theirs are
+//! parts of programs in the XDP hook and on other cores.
 
 use crate::desc::{PortKind, Value};
 use crate::{walk, Expr, ExprKind, FuncBody, Module, On};

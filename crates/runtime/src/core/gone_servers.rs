@@ -1,8 +1,8 @@
 //! Servers come and go while a core serves: the list of a connect port changes.
 //!
 //! In: the places of another list. Out: servers that are new get requests. One that is gone gets no
-//! new ones, and its connections drain: those that are idle are closed, those with work under way
-//! behind their last answer, conversations when they end. What is left after the limit of a drain
+//! new ones, and its connections drain. Idle ones are closed, others behind their last answer, and
+//! conversations end by themselves. What is left after the limit of a drain
 //! is cut off. Then the core says that it has done with the server, and its place may have another.
 //!
 //! A client whose sessions of a pool are all with a server that is gone keeps them until then.

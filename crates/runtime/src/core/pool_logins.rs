@@ -129,8 +129,8 @@ impl Core {
         self.pools.logins.queue(at).is_some_and(|q| q.iter().any(|(_, of)| *of == g))
     }
 
-    /// Whether the place of a session that is idle now goes to one that is to log in: it has waited
-    /// for longer than those that wait for a session. Or its server has no other place for a login
+    /// Whether the place of a session that is idle now goes to a login. The login has waited for
+    /// longer than those that wait for a session. Or its server has no other place for a login
     /// of another key.
     pub(super) fn login_is_next(&mut self, g: u32, at: Target) -> bool {
         let Some(queue) = self.pools.logins.queue(at) else { return false };

@@ -586,8 +586,8 @@ pub struct Call {
     pub order: Order,
 }
 
-/// A server that is not in the list of its port any more: since when, behind which change of the
-/// settings, which instance it was, and whether the core has done with it.
+/// A server that is not in the list of its port any more. `turn`: the change of the settings with
+/// which it went. `instance`: which one it was. `left`: the core has done with it.
 #[derive(Clone, Copy, Debug)]
 pub struct Gone {
     pub since: u64,
