@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define WL_ABI 22u
+#define WL_ABI 23u
 
 typedef struct wl_bytes { const uint8_t *p; uint32_t n; uint32_t _pad; } wl_bytes;
 
@@ -250,8 +250,9 @@ typedef struct wl_host {
      * which is opened if its port has one instance. `proto`: of the message. tell(), open() and
      * change_protocol() answer 0, or the fault (WL_F_*) by which the message is lost. */
     uint32_t (*tell)(struct wl_task *, uint32_t to, uint32_t proto, wl_bytes head, uint32_t tail);   /* or WL_TO_PIECE, WL_TO_NONE */
-    /* Opens an upstream to an instance of its port. One that is open is closed before. */
-    uint32_t (*open)(struct wl_task *, uint32_t upstream, uint32_t index);
+    /* Opens an upstream to an instance of its port. One that is open is closed before. `pooled`: as
+     * one of the sessions of the pool of a key. If that is full, the upstream waits for a place. */
+    uint32_t (*open)(struct wl_task *, uint32_t upstream, uint32_t index, uint32_t pooled, wl_bytes key);
     /* Closes an upstream when its output is sent. */
     void (*shut)(struct wl_task *, uint32_t upstream);
     /* A message to each of `n` clients of conversations, named by handles (wl_conn.handle), on any

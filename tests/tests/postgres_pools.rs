@@ -36,6 +36,14 @@ fn succeeds(port: u16, text: &str) {
     }
 }
 
+fn pgbench(port: u16, args: &[&str]) -> String {
+    let port = port.to_string();
+    let usual = ["-h", "127.0.0.1", "-U", "postgres", "-p", &port, "postgres"];
+    let out = finish(Command::new("pgbench").args(args).args(usual).env("PGPASSWORD", PASSWORD));
+    assert_eq!(out.code, Some(0), "{}", out.text);
+    out.text
+}
+
 fn storm(port: u16, rounds: u32, workers: u32) {
     let Some(python) = python::with("psycopg") else { return };
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/postgres_storm.py");
@@ -52,16 +60,9 @@ fn many_clients_share_a_few_sessions() {
         return;
     }
     let proxy = proxy(&[server.port()], &["db.pool=4"]);
-    let run = |port: u16, args: &[&str]| {
-        let port = port.to_string();
-        let usual = ["-h", "127.0.0.1", "-U", "postgres", "-p", &port, "postgres"];
-        let out = finish(Command::new("pgbench").args(args).args(usual).env("PGPASSWORD", PASSWORD));
-        assert_eq!(out.code, Some(0), "{}", out.text);
-        out.text
-    };
-    run(server.port(), &["-i", "-s", "2", "-q"]);
+    pgbench(server.port(), &["-i", "-s", "2", "-q"]);
     for mode in ["simple", "extended"] {
-        let text = run(proxy.port, &["-M", mode, "-c", "32", "-t", "20"]);
+        let text = pgbench(proxy.port, &["-M", mode, "-c", "32", "-t", "20"]);
         assert!(text.contains("number of transactions actually processed: 640/640"), "{text}");
         assert!(text.contains("number of failed transactions: 0"), "{text}");
         let left = "select count(*) from pg_stat_activity where application_name = 'pgbench'";
@@ -183,7 +184,7 @@ print('done')
 }
 
 #[test]
-fn named_statements_and_settings_keep_their_session() {
+fn settings_keep_their_session() {
     let Some(server) = Postgres::start("pool_pins") else { return };
     let proxy = proxy(&[server.port()], &["db.pool=2", "db.pool_timeout=3s"]);
     let text = "
@@ -192,6 +193,7 @@ for n in range(20):
     assert a.execute('select %s::int', (n,), prepare=True).fetchone() == (n,)
     assert b.execute('select 1').fetchone() == (1,)
     assert c.execute('select 1').fetchone() == (1,)
+a.execute('set search_path to elsewhere')
 b.execute('set search_path to nowhere')
 try:
     c.execute('select 1')
@@ -212,6 +214,58 @@ for parameters in [None, (1,)]:
 print('done')
 ";
     succeeds(proxy.port, text);
+}
+
+/// Statements prepared by name are there in each session that their client gets. All clients use
+/// the same names, in pipelines and behind errors, and drop some.
+#[test]
+fn named_statements_follow_their_client() {
+    let Some(server) = Postgres::start("pool_named") else { return };
+    // A client with more of them keeps its session, and takes it along in the end.
+    let proxy = proxy(&[server.port()], &["db.pool=3", "statements_kept=1000"]);
+    let text = "
+errors = []
+def work(k):
+    try:
+        c = connect(prepare_threshold=0)
+        for n in range(40):
+            i = n % 9
+            got = c.execute(f'select {k * 100 + i}, %s::int', (n,)).fetchone()
+            assert got == (k * 100 + i, n), got
+            if n % 7 == 3:
+                try: c.execute('select 1 / %s', (0,)); assert False
+                except psycopg.errors.DivisionByZero: pass
+            if n % 11 == 5:
+                with c.pipeline():
+                    all = [c.execute(f'select {k}, %s::int + {j % 3}', (j,)) for j in range(90)]
+                    for j, r in enumerate(all): assert r.fetchone() == (k, j + j % 3)
+            if n % 13 == 2:
+                with c.transaction():
+                    for j in range(5):
+                        assert c.execute(f'select {k + j}, %s::text', (str(n),)).fetchone() == (k + j, str(n))
+        # More than psycopg keeps: it drops old ones.
+        if k < 2:
+            for n in range(120): assert c.execute(f'select {n}, %s::int', (k,)).fetchone() == (n, k)
+        c.close()
+    except Exception as e:
+        errors.append((k, repr(e)[:300]))
+threads = [threading.Thread(target=work, args=(k,)) for k in range(6)]
+[t.start() for t in threads]
+[t.join() for t in threads]
+print(errors or 'done')
+";
+    succeeds(proxy.port, text);
+    if require_tool("pgbench") {
+        pgbench(server.port(), &["-i", "-s", "1", "-q"]);
+        let text = pgbench(proxy.port, &["-M", "prepared", "-c", "8", "-j", "8", "-t", "20"]);
+        assert!(text.contains("number of transactions actually processed: 160/160"), "{text}");
+        assert!(text.contains("number of failed transactions: 0"), "{text}");
+    }
+    let open =
+        "select count(*) from pg_stat_activity where backend_type = 'client backend' and pid <> pg_backend_pid()";
+    let open: u32 = psql(server.port(), "postgres", open).out.trim().parse().expect("a number");
+    // Those of pgbench and those of the script are pools of their own.
+    assert!(open <= 6, "{open}");
 }
 
 /// A client without a statement cancels none, whichever client has its session now.

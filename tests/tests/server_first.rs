@@ -2,8 +2,9 @@
 //! does not greet, or refuses, is followed by the next.
 
 use std::time::Duration;
+use wireloom_tests::admin::{eventually, port_of, status};
 use wireloom_tests::folder::Folder;
-use wireloom_tests::{servers, Backend, Client, Process, Wireloom};
+use wireloom_tests::{free_port, servers, Backend, Client, Process, Wireloom};
 
 const POLITE: &str = "
 unit Line { code: u8  more: u8 in {' ', '-'}  text: bytes<60> until \"\\n\" }
@@ -95,6 +96,40 @@ fn a_server_that_refuses_or_says_nothing_is_followed_by_the_next() {
             client.expect("0 1\n2 ready\n0 1\n");
         });
     }
+}
+
+/// A server that takes connections and says nothing, or refuses, is not back yet.
+#[test]
+fn a_server_that_is_down_is_well_when_it_greets() {
+    let (down, other) = (Backend::new(), Backend::new());
+    let folder = Folder::new("server_first_probe");
+    let file = folder.name_of("polite.loom");
+    std::fs::write(&file, POLITE).expect("the folder is writable");
+    let (set, page) = (servers(&[down.port, other.port]), free_port());
+    let admin = format!("127.0.0.1:{page}");
+    let options = ["db.eject_after=1", "db.eject_time=200ms"].map(|o| ["--set", o]).concat();
+    let args = [&["--cores", "1", "--interpret", "--admin", &admin, "--set", &set][..], &options].concat();
+    let front = Wireloom::run_file(&file, &args, |_| {});
+    let mut client = Client::connect(front.port);
+    down.accept().send("5 full\n");
+    other.accept().send("2 ready\n");
+    client.expect("0 0\n2 ready\n0 0\n");
+    let is_up = || port_of(&status(page), "db")["backends"][0]["up"] == true;
+    assert!(!is_up());
+    // Two probes that find it mute, or full.
+    let mute = down.accept();
+    std::thread::sleep(Duration::from_millis(100));
+    assert!(!is_up());
+    drop(mute);
+    down.accept().send("5 full\n");
+    let mut greets = down.accept();
+    assert!(!is_up());
+    greets.send("2-hello\n");
+    std::thread::sleep(Duration::from_millis(50));
+    assert!(!is_up());
+    greets.send("2 ready\n");
+    eventually("it is up", is_up);
+    greets.expect_closed();
 }
 
 #[test]

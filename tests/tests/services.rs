@@ -46,6 +46,7 @@ mod redis;
 mod redis_transactions;
 mod same_answers;
 mod server_first;
+mod server_lists;
 mod session_pools;
 mod signals;
 mod smtp;

@@ -323,14 +323,97 @@ fn as_new() -> Vec<u8> {
 
 /// A client that has logged in, and the session that it has brought to the pool.
 fn logged_in(proxy: &Process, backend: &mut Backend, who: u32) -> (Client, Client) {
+    logged_in_as(proxy, backend, who, b"user 0")
+}
+
+fn logged_in_as(proxy: &Process, backend: &mut Backend, who: u32, user: &[u8]) -> (Client, Client) {
     let mut client = Client::connect(proxy.port);
-    client.send(frame(b'q', who, b"user 0"));
+    client.send(frame(b'q', who, user));
     let mut session = backend.accept();
-    session.expect(frame(b'q', who, b"user 0"));
+    session.expect(frame(b'q', who, user));
     session.send(answer(who, b""));
     client.expect(answer(who, b""));
     session.expect(frame(b'X', 0, b""));
     (client, session)
+}
+
+/// Logins count as sessions of their pool: no more than `pool` are open, and the others wait in
+/// order. An idle session makes place for a login.
+#[test]
+fn logins_wait_for_a_place_in_their_pool() {
+    let folder = Folder::new("session_pools_logins");
+    let text = SHELL.replace("up = open db[0]", "up = open db[0] for user");
+    assert_ne!(text, SHELL);
+    let file = folder.name_of("shell.loom");
+    std::fs::write(&file, &text).expect("the folder is writable");
+    for extra in [&["--cores", "1"][..], &["--cores", "1", "--interpret"]] {
+        let mut backend = Backend::new();
+        let set = servers(&[backend.port]);
+        let limits = ["--set", &set, "--set", "db.pool=1", "--set", "db.pool_timeout=1500ms"];
+        let proxy = Wireloom::run_file(&file, &[&limits, extra].concat(), |_| {});
+        let mut one = Client::connect(proxy.port);
+        one.send(frame(b'b', 3, b"user 0"));
+        let mut session = backend.accept();
+        session.expect(frame(b'b', 3, b"user 0"));
+        // Two more logins wait, and one of another key does not.
+        let mut two = Client::connect(proxy.port);
+        two.send(frame(b'q', 6, b"user 0"));
+        std::thread::sleep(Duration::from_millis(100));
+        let mut three = Client::connect(proxy.port);
+        three.send(frame(b'q', 9, b"user 0"));
+        assert!(backend.accept_now().is_none());
+        let (mut other, _session) = logged_in_as(&proxy, &mut backend, 4, b"user 1");
+        other.expect_silence(Duration::from_millis(1));
+        // The first one's session becomes idle, and makes place for the second login.
+        session.send([frame(b'A', 3, b""), frame(b'I', 3, b"")].concat());
+        one.expect([frame(b'A', 3, b""), frame(b'I', 3, b"")].concat());
+        session.expect(frame(b'X', 0, b""));
+        session.send(as_new()).expect_closed();
+        let mut second = backend.accept();
+        second.expect(frame(b'q', 6, b"user 0"));
+        assert!(backend.accept_now().is_none());
+        // The third one has waited for too long.
+        three.expect(frame(b'o', 0, b"")).expect_closed();
+        second.send(answer(6, b""));
+        two.expect(answer(6, b""));
+        second.expect(frame(b'X', 0, b""));
+        second.send(as_new());
+        // The client that logged in first gets the session that is there now.
+        one.send(frame(b'q', 3, b"again"));
+        second.expect(frame(b'q', 3, b"again"));
+        second.send(answer(3, b"again"));
+        one.expect(answer(3, b"again"));
+    }
+}
+
+/// Of all keys together a server has at most `max_connections`. A session that is not its clients'
+/// last one makes place for a login of another key.
+#[test]
+fn logins_wait_for_a_place_at_their_server() {
+    let folder = Folder::new("session_pools_places");
+    let text = SHELL.replace("up = open db[0]", "up = open db[0] for user");
+    let file = folder.name_of("shell.loom");
+    std::fs::write(&file, &text).expect("the folder is writable");
+    let mut backend = Backend::new();
+    let set = servers(&[backend.port]);
+    let limits = ["--cores", "1", "--set", &set, "--set", "db.max_connections=2"];
+    let proxy = Wireloom::run_file(&file, &limits, |_| {});
+    let (one, mut first) = logged_in(&proxy, &mut backend, 3);
+    let (two, mut second) = logged_in(&proxy, &mut backend, 6);
+    let mut other = Client::connect(proxy.port);
+    other.send(frame(b'q', 4, b"user 1"));
+    assert!(backend.accept_now().is_none());
+    first.send(as_new()).expect_closed();
+    let mut third = backend.accept();
+    third.expect(frame(b'q', 4, b"user 1"));
+    second.send(as_new());
+    // That was the last one of its clients.
+    let mut fourth = Client::connect(proxy.port);
+    fourth.send(frame(b'q', 8, b"user 2"));
+    second.expect_silence(Duration::from_millis(200));
+    drop((one, two));
+    second.expect_closed();
+    backend.accept().expect(frame(b'q', 8, b"user 2"));
 }
 
 /// Answers that are under way keep a session with its client. So does a message that the client

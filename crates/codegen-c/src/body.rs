@@ -393,8 +393,10 @@ impl<'g, 'm> BodyGen<'g, 'm> {
             }
             StmtKind::Hold(member) => line!(self, "x->core->host->hold(t, {}, 1);", member.number()),
             StmtKind::Release(member) => line!(self, "x->core->host->hold(t, {}, 0);", member.number()),
-            StmtKind::OpenUpstream { upstream, index, place } => self.open("open", (*upstream, index, *place)),
-            StmtKind::TakeUpstream { upstream, index, place } => self.open("take", (*upstream, index, *place)),
+            StmtKind::OpenUpstream { upstream, index, key, place } => {
+                self.open("open", (*upstream, index, *place), Some(key.as_ref()))
+            }
+            StmtKind::TakeUpstream { upstream, index, place } => self.open("take", (*upstream, index, *place), None),
             StmtKind::PoolUpstream { upstream, key } => {
                 let text = self.expr(key);
                 line!(self, "{{ const wl_bytes k_ = {text};");

@@ -314,11 +314,26 @@ impl<'m> BodyGen<'_, 'm> {
     }
 
     /// Opens an upstream by a host's function.
-    pub fn open(&mut self, by: &str, (upstream, index, place): (UpstreamId, &'m Expr, PlaceId)) {
+    pub fn open(
+        &mut self,
+        by: &str,
+        (upstream, index, place): (UpstreamId, &'m Expr, PlaceId),
+        key: Option<Option<&'m Expr>>,
+    ) {
         let text = self.expr(index);
         line!(self, "{{ const uint32_t i_ = (uint32_t)({text});");
         self.check(index.may_fault());
-        line!(self, "const uint32_t lost_ = x->core->host->{by}(t, {}, i_);", upstream.0);
+        let more = match key {
+            None => "",
+            Some(None) => ", 0, (wl_bytes){0}",
+            Some(Some(key)) => {
+                let text = self.expr(key);
+                line!(self, "const wl_bytes k_ = {text};");
+                self.check(key.may_fault());
+                ", 1, k_"
+            }
+        };
+        line!(self, "const uint32_t lost_ = x->core->host->{by}(t, {}, i_{more});", upstream.0);
         self.unless_lost(place);
     }
 

@@ -181,10 +181,12 @@ pub enum StmtKind {
     },
     /// Closes the connections that a handle or a list of them names when their output is sent.
     Dismiss(Expr),
-    /// Opens an upstream of the task's conversation to an instance of its port.
+    /// Opens an upstream of the task's conversation to an instance of its port. With a key (bytes)
+    /// it is one of the sessions of a pool.
     OpenUpstream {
         upstream: UpstreamId,
         index: Expr,
+        key: Option<Expr>,
         place: PlaceId,
     },
     /// Closes it when its output is sent.

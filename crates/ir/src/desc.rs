@@ -232,6 +232,11 @@ pub enum PortKind {
 
 impl PortKind {
     /// A queue of the program's.
+    /// Whether it has servers.
+    pub fn is_connect(&self) -> bool {
+        matches!(self, PortKind::Connect(_))
+    }
+
     pub fn is_queue(&self) -> bool {
         use FrameEngine::{Lossless, Lossy, Queue};
         matches!(self, PortKind::Frames { engine: Queue | Lossy | Lossless, .. })

@@ -1,9 +1,10 @@
 //! Parameters whose values may change while a program runs: only code that runs again and again
 //! reads them.
 //!
-//! In: a module. Out: a switch for each parameter. One that is a port's address, the first value of
-//! a `state`, or is read at the start has left its value in other memory. Apps with frame ports
-//! have none: their parameters are parts of programs in the XDP hook and on other cores.
+//! In: a module. Out: a switch for each parameter. The address of a listening port, and the first
+//! value of a `state`, have left the parameter's value in other memory. So has all that the start
+//! reads, a list of servers included. Apps with frame ports have no such parameters: theirs are
+//! parts of programs in the XDP hook and on other cores.
 
 use crate::desc::{PortKind, Value};
 use crate::{walk, Expr, ExprKind, FuncBody, Module, On};
@@ -14,9 +15,14 @@ pub fn of(m: &Module) -> Vec<bool> {
     let has_frames = m.ports.iter().any(|p| matches!(p.kind, PortKind::Frames { .. }));
     let mut live = vec![!has_frames; m.params.len()];
     let mut at_start = vec![false; m.funcs.len()];
+    let mut fixed = vec![false; m.ports.len()];
+    m.merges.iter().for_each(|g| fixed[g.to.index()] = true);
     let mut open = Vec::new();
     let mut read = |e: &Expr, open: &mut Vec<usize>| match &*e.kind {
         ExprKind::Param(p) => live[p.index()] = false,
+        ExprKind::PortLen(p) | ExprKind::Ketama(p, _) | ExprKind::Modula(p, _) | ExprKind::Maglev(p, _) => {
+            fixed[p.index()] = true;
+        }
         ExprKind::Call(f, _) if !std::mem::replace(&mut at_start[f.index()], true) => open.push(f.index()),
         _ => {}
     };
@@ -29,9 +35,9 @@ pub fn of(m: &Module) -> Vec<bool> {
             walk::block_exprs(&body.block, &mut |e| read(e, &mut open));
         }
     }
-    for port in &m.ports {
+    for (port, fixed) in m.ports.iter().zip(fixed) {
         let (PortKind::Listen(value) | PortKind::Connect(value) | PortKind::Frames { names: value, .. }) = &port.kind;
-        if let Value::Param(p) = value {
+        if let (Value::Param(p), true) = (value, fixed || !port.kind.is_connect()) {
             live[*p as usize] = false;
         }
     }

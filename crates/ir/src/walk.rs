@@ -63,7 +63,8 @@ macro_rules! direct {
                 }
                 BindPart { part, .. } => f(part),
                 Reply { msg, .. } | Tell { msg, .. } | Render { msg, .. } | Reread { msg, .. } => $out_exprs(msg, f),
-                OpenUpstream { index, .. } | TakeUpstream { index, .. } => f(index),
+                OpenUpstream { index, key, .. } => { f(index); if let Option::Some(e) = key { f(e) } }
+                TakeUpstream { index, .. } => f(index),
                 PoolUpstream { key, .. } => f(key),
                 Deliver { to, msg, .. } => { f(to); $out_exprs(msg, f) }
                 Dismiss(to) => f(to),

@@ -7,7 +7,7 @@
 use std::ffi::c_void;
 use std::os::raw::c_int;
 
-pub const WL_ABI: u32 = 22;
+pub const WL_ABI: u32 = 23;
 
 // Results of parse() and tail().
 pub const WL_MORE: c_int = 0;
@@ -373,7 +373,7 @@ pub struct wl_host {
     pub pause: Option<unsafe extern "C" fn(*mut wl_core)>,
     pub keep: Option<unsafe extern "C" fn(*mut wl_task, wl_bytes) -> c_int>,
     pub tell: Option<unsafe extern "C" fn(*mut wl_task, u32, u32, wl_bytes, u32) -> u32>,
-    pub open: Option<unsafe extern "C" fn(*mut wl_task, u32, u32) -> u32>,
+    pub open: Option<unsafe extern "C" fn(*mut wl_task, u32, u32, u32, wl_bytes) -> u32>,
     pub shut: Option<unsafe extern "C" fn(*mut wl_task, u32)>,
     pub deliver: Option<unsafe extern "C" fn(*mut wl_task, *const u64, u32, wl_bytes, u32, u32, u32)>,
     pub dismiss: Option<unsafe extern "C" fn(*mut wl_task, *const u64, u32)>,

@@ -18,6 +18,7 @@ use request::Request;
 use serde_json::{json, Value};
 use std::fmt::Write as _;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::Arc;
 
 /// The answer to a request that changes nothing.
 fn page(view: &View, request: &Request) -> Response {
@@ -194,26 +195,27 @@ fn port_status(a: &Hosted, p: usize) -> Value {
         v["lost"] = json!(all(|s| &s.lost));
         v["unmatched"] = json!(all(|s| &s.unmatched));
     }
-    let setting = &a.app.settings.ports[p];
-    if setting.listen {
+    if a.app.settings.ports[p].listen {
         v["classes"] = class_status(a, |s| &s.ports[p].classes);
     } else {
-        let backends: Vec<Value> = (0..setting.addrs.len())
-            .map(|b| {
-                let of = |f: fn(&BackendStats) -> u64| a.sum(|s| f(&s.ports[p].backends[b]));
+        let backends: Vec<Value> = backends(a, p)
+            .into_iter()
+            .map(|(b, address)| {
+                let of = |f: fn(&BackendStats) -> u64| a.sum(|s| s.ports[p].backends.get(b).map_or(0, f));
                 json!({
-                    "address": setting.names.get(b),
+                    "address": &*address,
                     "up": of(|b| u64::from(b.down.load(Relaxed))) == 0,
                     "load": of(|b| u64::from(b.load.load(Relaxed))),
                     "connections": of(|b| b.connections.get()),
                     "requests": of(|b| b.requests.get()),
                     "failures": of(|b| b.failures.get()),
                     "ejections": of(|b| b.ejections.get()),
-                    "classes": class_status(a, |s| &s.ports[p].backends[b].classes),
+                    "classes": class_status(a, |s| s.ports[p].backends.get(b).map_or(&[][..], |b| &b.classes)),
                 })
             })
             .collect();
         v["backends"] = Value::Array(backends);
+        v["gone"] = Value::Array(gone(a, p));
     }
     v
 }
@@ -378,13 +380,9 @@ fn backend_metrics(out: &mut String, view: &View) {
         let mut f = Family::new(out, name, kind, help);
         for a in &view.apps {
             for (p, port) in a.desc().ports.iter().enumerate() {
-                let setting = &a.app.settings.ports[p];
-                if setting.listen || is_frames(port) {
-                    continue;
-                }
-                for (b, address) in setting.names.iter().enumerate() {
-                    let n = a.sum(|s| get(&s.ports[p].backends[b]));
-                    f.add(&[("app", a.name()), ("port", &port.name), ("backend", address)], n);
+                for (b, address) in backends(a, p) {
+                    let n = a.sum(|s| s.ports[p].backends.get(b).map_or(0, get));
+                    f.add(&[("app", a.name()), ("port", &port.name), ("backend", &address)], n);
                 }
             }
         }
@@ -398,10 +396,23 @@ fn ports(view: &View) -> impl Iterator<Item = (&Hosted, usize, &str)> {
     })
 }
 
-/// (number, address) of every backend of a port.
-fn backends(a: &Hosted, port: usize) -> impl Iterator<Item = (usize, &str)> {
-    let setting = &a.app.settings.ports[port];
-    setting.names.iter().enumerate().filter(|_| !setting.listen).map(|(b, n)| (b, n.as_str()))
+/// (place, address) of every backend of a port.
+fn backends(a: &Hosted, port: usize) -> Vec<(usize, Arc<str>)> {
+    let settings = a.app.renewed();
+    let places = &settings.ports[port].places;
+    places.of.iter().map(|i| (*i as usize, places.all[*i as usize].name.clone())).collect()
+}
+
+/// Servers that are not in the list any more and have connections.
+fn gone(a: &Hosted, port: usize) -> Vec<Value> {
+    let settings = a.app.renewed();
+    let places = &settings.ports[port].places;
+    let gone = places.all.iter().enumerate().filter(|(i, _)| places.instance(*i).is_none());
+    let shown = gone.filter_map(|(i, place)| {
+        let open = a.sum(|s| s.ports[port].backends.get(i).map_or(0, |b| b.connections.get()));
+        (open > 0).then(|| json!({ "address": &*place.name, "connections": open }))
+    });
+    shown.collect()
 }
 
 fn class_metrics(out: &mut String, view: &View) {
@@ -421,8 +432,8 @@ fn class_metrics(out: &mut String, view: &View) {
     for (a, p, port) in ports(view) {
         for (b, backend) in backends(a, p) {
             for (n, class) in a.app.classes.iter().enumerate() {
-                let count = a.sum(|s| s.ports[p].backends[b].classes.get(n).map_or(0, Cell::get));
-                f.add(&[("app", a.name()), ("port", port), ("backend", backend), ("class", class)], count);
+                let count = a.sum(|s| s.ports[p].backends.get(b).and_then(|b| b.classes.get(n)).map_or(0, Cell::get));
+                f.add(&[("app", a.name()), ("port", port), ("backend", &backend), ("class", class)], count);
             }
         }
     }
@@ -438,8 +449,8 @@ fn latency_metrics(out: &mut String, view: &View) {
     for (a, p, port) in ports(view) {
         for (b, backend) in backends(a, p) {
             f.add(
-                &[("app", a.name()), ("port", port), ("backend", backend)],
-                Powers::of(a.parts().map(|s| s.ports[p].backends[b].latency.powers())),
+                &[("app", a.name()), ("port", port), ("backend", &backend)],
+                Powers::of(a.parts().filter_map(|s| Some(s.ports[p].backends.get(b)?.latency.powers()))),
             );
         }
     }

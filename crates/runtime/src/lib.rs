@@ -26,6 +26,7 @@ pub mod params;
 pub mod program;
 pub mod reload;
 pub mod server;
+pub mod server_places;
 mod services;
 mod signal;
 pub mod sim;

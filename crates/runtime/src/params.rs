@@ -8,8 +8,10 @@
 use crate::abi::{wl_bytes, wl_endpoint, wl_param};
 use crate::consistent_hashing::Server;
 use crate::error::Error;
+use crate::server_places::{HashTables, ServerPlaces};
 use crate::value_syntax::{addresses, duration, expected, number, parse, server};
 use std::net::SocketAddr;
+use std::sync::Arc;
 use wireloom_ir::desc::{
     Desc, Failover, Form, ParamDesc, ParamType, ParamValue, PortDesc, PortKind, PortOptions, Reuse, Value,
 };
@@ -42,6 +44,30 @@ pub struct PortSetting {
     pub names: Vec<String>,
     /// Connect: as keys are spread over them.
     pub servers: Vec<Server>,
+    /// Connect, of an app that serves: where cores keep their books, and tables by which the
+    /// program picks a server.
+    pub places: ServerPlaces,
+    pub tables: Arc<HashTables>,
+}
+
+impl PortSetting {
+    /// The tables that the program asks for.
+    pub(crate) fn hash_tables(&self, port: &PortDesc) -> Arc<HashTables> {
+        Arc::new(HashTables::of(&self.servers, &self.names, (port.ketama, port.maglev)))
+    }
+
+    /// Without addresses.
+    pub(crate) fn new(listen: bool, options: PortOptions) -> PortSetting {
+        PortSetting {
+            listen,
+            options,
+            addrs: Vec::new(),
+            names: Vec::new(),
+            servers: Vec::new(),
+            places: ServerPlaces::default(),
+            tables: Arc::default(),
+        }
+    }
 }
 
 /// Splits `name=value`.
@@ -216,7 +242,7 @@ fn port_setting(port: &PortDesc, options: PortOptions, values: &[ParamValue]) ->
     if frames {
         let names =
             instances(value).ok_or_else(|| bad("needs the name of an interface, a file or an address".into()))?;
-        return Ok(PortSetting { listen: false, options, addrs: Vec::new(), names, servers: Vec::new() });
+        return Ok(PortSetting { names, ..PortSetting::new(false, options) });
     }
     let (names, addrs, servers) = match value {
         ParamValue::UInt(n) if listen => {
@@ -234,7 +260,7 @@ fn port_setting(port: &PortDesc, options: PortOptions, values: &[ParamValue]) ->
     if listen && addrs.len() != 1 {
         return Err(bad("listens on exactly one endpoint".into()));
     }
-    Ok(PortSetting { listen, options, addrs, names, servers })
+    Ok(PortSetting { addrs, names, servers, ..PortSetting::new(listen, options) })
 }
 
 /// The instances of a frame port: a name, or several with commas between.

@@ -2,11 +2,14 @@
 //!
 //! In: the pairs of each app, as `--set` and the configuration have them. Out: new [`Settings`] for
 //! the cores, which take them between two batches, and lines about each change. A change that an
-//! open port, a table or the start has used already is not made: its line says so.
+//! open port, a table or the start has used already is not made: its line says so. A change of a
+//! list of servers is made: each server that stays keeps its place (`server_places`).
 
 use crate::core::app::App;
 use crate::error::Error;
-use crate::params::{self, Settings};
+use crate::params::{self, PortSetting, Settings};
+use crate::server_places::ServerPlaces;
+use crate::stats::CoreStats;
 use crate::view::Group;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -64,6 +67,12 @@ impl NewSettings {
         }
     }
 
+    /// The apps' cores are to take settings.
+    pub fn give(&self, apps: &[Arc<App>], settings: Vec<Option<Arc<Settings>>>) {
+        apps.iter().zip(&settings).filter_map(|(a, s)| Some((a, s.clone()?))).for_each(|(a, s)| a.renew(s));
+        self.put(settings);
+    }
+
     fn put(&self, apps: Vec<Option<Arc<Settings>>>) {
         self.taken.store(0, Ordering::Release);
         *self.apps.lock().unwrap_or_else(|e| e.into_inner()) = apps;
@@ -85,17 +94,15 @@ pub(crate) fn reload(
     let (sets, mut lines) = (reload.read)()?;
     let mut all = Vec::new();
     for (group, new) in groups {
-        let apps = group.apps.iter().enumerate();
-        let changed = apps.map(|(n, app)| change(app, new.as_ref().and_then(|new| new.current(n)), &sets));
-        all.push(changed.collect::<Result<Vec<_>, _>>().map_err(|e| e.to_string())?);
+        all.push(changes(&group.apps, &group.stats, new.as_deref(), &sets).map_err(|e| e.to_string())?);
     }
-    for ((_, new), changed) in groups.iter().zip(all) {
+    for ((group, new), changed) in groups.iter().zip(all) {
         let (settings, told): (Vec<_>, Vec<_>) = changed.into_iter().unzip();
         // Both parts of an app have its parameters.
         let told = told.into_iter().flatten().filter(|l| !lines.contains(l)).collect::<Vec<_>>();
         lines.extend(told);
         if let Some(new) = new {
-            new.put(settings);
+            new.give(&group.apps, settings);
         }
     }
     wake();
@@ -110,9 +117,34 @@ pub(crate) fn reload(
 }
 
 /// An app's settings, and a line for each that differs.
-type Changed = (Option<Arc<Settings>>, Vec<String>);
+pub(crate) type Changed = (Option<Arc<Settings>>, Vec<String>);
 
-fn change(app: &App, now: Option<Arc<Settings>>, sets: &[AppSets]) -> Result<Changed, Error> {
+/// The changes of apps that run on some cores.
+pub(crate) fn changes(
+    apps: &[Arc<App>],
+    cores: &[CoreStats],
+    new: Option<&NewSettings>,
+    sets: &[AppSets],
+) -> Result<Vec<Changed>, Error> {
+    let each = apps.iter().enumerate().map(|(n, app)| {
+        let left = |p: usize, place: usize, server: u32| left(cores, (n, p, place), server);
+        change(app, new.and_then(|new| new.current(n)), sets, &left)
+    });
+    each.collect()
+}
+
+/// Whether all cores have done with the server of a place, by app and port.
+fn left(cores: &[CoreStats], (app, port, place): (usize, usize, usize), server: u32) -> bool {
+    let done = |c: &CoreStats| Some(c.apps.get(app)?.ports[port].backends.get(place)?.left.load(Ordering::Acquire));
+    cores.iter().all(|c| done(c) == Some(server))
+}
+
+fn change(
+    app: &App,
+    now: Option<Arc<Settings>>,
+    sets: &[AppSets],
+    left: &dyn Fn(usize, usize, u32) -> bool,
+) -> Result<Changed, Error> {
     let Some((_, sets)) = sets.iter().find(|(name, _)| *name == app.desc.app) else { return Ok((now, Vec::new())) };
     let wanted = params::resolve(&app.desc, sets)?;
     let old = now.as_deref().unwrap_or(&app.settings);
@@ -141,7 +173,42 @@ fn change(app: &App, now: Option<Arc<Settings>>, sets: &[AppSets]) -> Result<Cha
     if lines.is_empty() {
         return Ok((now, lines));
     }
-    Ok((Some(Arc::new(params::build(&app.desc, values, options)?)), lines))
+    let mut new = params::build(&app.desc, values, options)?;
+    for (n, (was, is)) in old.ports.iter().zip(&mut new.ports).enumerate() {
+        if app.desc.ports[n].kind.is_connect() {
+            lines.extend(place(app, n, was, is, left)?);
+        }
+    }
+    Ok((Some(Arc::new(new)), lines))
+}
+
+/// Gives the servers of a port their places. A line, if its list has changed.
+fn place(
+    app: &App,
+    n: usize,
+    was: &PortSetting,
+    is: &mut PortSetting,
+    left: &dyn Fn(usize, usize, u32) -> bool,
+) -> Result<Option<String>, Error> {
+    let port = format!("{}.{}", app.desc.app, app.desc.ports[n].name);
+    if (&was.addrs, &was.names, &was.servers) == (&is.addrs, &is.names, &is.servers) {
+        (is.places, is.tables) = (was.places.clone(), was.tables.clone());
+        return Ok(None);
+    }
+    let done = |place: usize| left(n, place, was.places.all[place].server);
+    let Some(places) = was.places.next(&is.addrs, &is.names, done) else {
+        return Err(Error::Param(format!("port `{port}`: too many servers that are gone have work under way")));
+    };
+    is.places = places;
+    is.tables = is.hash_tables(&app.desc.ports[n]);
+    let without = |a: &ServerPlaces, b: &ServerPlaces| {
+        let gone = a.of.iter().filter(|i| !b.of.contains(i)).map(|i| a.all[*i as usize].name.to_string());
+        gone.collect::<Vec<_>>().join(", ")
+    };
+    let (new, gone) = (without(&is.places, &was.places), without(&was.places, &is.places));
+    let told = [("new", new), ("gone", gone)];
+    let told = told.iter().filter(|(_, list)| !list.is_empty()).map(|(what, list)| format!("; {what}: {list}"));
+    Ok(Some(format!("{port} has {} servers{}", is.addrs.len(), told.collect::<String>())))
 }
 
 fn values(desc: &Desc, old: &Settings, wanted: &Settings) -> (Vec<ParamValue>, Vec<String>) {

@@ -161,7 +161,7 @@ fn summary(stats: &[CoreStats], elapsed: Duration, clean: bool) -> Summary {
 /// Every core listens on the same port (SO_REUSEPORT), so the kernel would let two services share
 /// it unawares: each port is first bound alone.
 fn ports_free(apps: &[Arc<App>]) -> Result<(), Error> {
-    let all: Vec<_> = apps.iter().map(|a| (&a.desc, &a.settings)).collect();
+    let all: Vec<_> = apps.iter().map(|a| (&a.desc, &*a.settings)).collect();
     each_listening(&all, |addr| if common::listens_early(addr) { Ok(()) } else { common::free_to_listen(addr) })
 }
 
@@ -304,6 +304,7 @@ fn start_core(spec: &Thread, apps: &[Arc<App>], stats: Arc<Vec<CoreStats>>) -> R
         core.log_access(Lines::of(log.clone(), spec.index));
     }
     core.log_faults(spec.log_faults);
+    core.set_drain_limit(spec.limit);
     if let Some(packets) = &spec.packets {
         core.beside(&packets.apps, &packets.stats);
     }

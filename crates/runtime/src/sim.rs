@@ -9,6 +9,7 @@ use crate::core::Core;
 use crate::engine::memory::{Behaviour, Memory, Network, Peer};
 use crate::error::Error;
 use crate::packet::PacketSim;
+use crate::reload::{self, NewSettings};
 use crate::stats::{AppStats, CoreStats};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -18,6 +19,7 @@ pub struct Sim {
     pub core: Core,
     pub net: Network,
     apps: Vec<Arc<App>>,
+    settings: NewSettings,
 }
 
 /// Most batches that [`Sim::settle`] runs; a program that is still busy then never stops.
@@ -37,7 +39,17 @@ impl Sim {
         core.apps.iter_mut().for_each(|a| a.logged = Some(Default::default()));
         core.listen()?;
         core.start();
-        Ok(Sim { core, net, apps })
+        Ok(Sim { core, net, apps, settings: NewSettings::default() })
+    }
+
+    /// Reads the settings of the first app again. Answers a line for each that differs.
+    pub fn read_again(&mut self, sets: &[(String, String)]) -> Result<Vec<String>, Error> {
+        let sets = [(self.apps[0].desc.app.clone(), sets.to_vec())];
+        let changed = reload::changes(&self.apps, &self.core.stats, Some(&self.settings), &sets)?;
+        let (settings, told): (Vec<_>, Vec<_>) = changed.into_iter().unzip();
+        self.settings.give(&self.apps, settings);
+        self.core.take_settings(&self.settings);
+        Ok(told.into_iter().flatten().collect())
     }
 
     /// The time.
@@ -104,7 +116,7 @@ impl Sim {
     fn address(&self, port: &str, instance: usize) -> Option<SocketAddr> {
         self.apps.iter().find_map(|a| {
             let i = a.desc.ports.iter().position(|p| p.name == port)?;
-            a.settings.ports[i].addrs.get(instance).copied()
+            a.renewed().ports[i].addrs.get(instance).copied()
         })
     }
 

@@ -1,6 +1,8 @@
 //! Counters of a core. The core is their only writer, and the admin thread reads them.
 
+use std::ops::Index;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicU8, Ordering::Relaxed};
+use std::sync::OnceLock;
 
 /// A counter or gauge with one writer. An addition is a load and a store, not a locked instruction.
 #[derive(Default, Debug)]
@@ -104,7 +106,7 @@ pub struct PortStats {
     /// answer.
     pub classes: Vec<Cell>,
     pub latency: Histogram,
-    pub backends: Vec<BackendStats>,
+    pub backends: ByPlace,
     pub frames: FrameStats,
 }
 
@@ -147,6 +149,79 @@ pub struct BackendStats {
     /// Requests outstanding and 1 = usable, as the program sees them too.
     pub load: AtomicU32,
     pub down: AtomicU8,
+    /// The last server of the place (`ServerPlace::server`) with which the core has done.
+    pub left: AtomicU32,
+}
+
+impl BackendStats {
+    pub fn new(classes: usize) -> BackendStats {
+        BackendStats { classes: (0..classes).map(|_| Cell::default()).collect(), ..BackendStats::default() }
+    }
+
+    /// Another server has the place.
+    pub fn clear(&self) {
+        let one = [&self.requests, &self.failures, &self.ejections, &self.connections];
+        one.into_iter()
+            .chain(&self.classes)
+            .chain(&self.latency.buckets)
+            .chain([&self.latency.sum])
+            .for_each(|c| c.set(0));
+        self.load.store(0, Relaxed);
+        self.down.store(0, Relaxed);
+    }
+}
+
+/// The numbers of a port's backends, by their places. The core adds places while others read.
+#[derive(Debug, Default)]
+pub struct ByPlace {
+    first: Vec<BackendStats>,
+    /// Each twice as large as the one before it.
+    more: [OnceLock<Box<[BackendStats]>>; PARTS],
+    classes: usize,
+}
+
+const PARTS: usize = 14;
+/// Places of the first part of more.
+const PART: usize = 8;
+
+impl ByPlace {
+    pub fn new(places: usize, classes: usize) -> ByPlace {
+        let first = (0..places).map(|_| BackendStats::new(classes)).collect();
+        ByPlace { first, more: Default::default(), classes }
+    }
+
+    /// Makes sure that there is a place.
+    pub fn add(&self, place: usize) {
+        if let Some((part, _)) = self.part(place) {
+            self.more[part].get_or_init(|| (0..PART << part).map(|_| BackendStats::new(self.classes)).collect());
+        }
+    }
+
+    /// The part of a place that is not one of the first, and its place there.
+    fn part(&self, place: usize) -> Option<(usize, usize)> {
+        let at = place.checked_sub(self.first.len())?;
+        let part = (at / PART + 1).ilog2() as usize;
+        Some((part, at - PART * ((1 << part) - 1)))
+    }
+
+    pub fn get(&self, place: usize) -> Option<&BackendStats> {
+        match self.part(place) {
+            None => self.first.get(place),
+            Some((part, at)) => self.more.get(part)?.get()?.get(at),
+        }
+    }
+}
+
+impl Index<usize> for ByPlace {
+    type Output = BackendStats;
+
+    #[inline]
+    fn index(&self, place: usize) -> &BackendStats {
+        match self.first.get(place) {
+            Some(b) => b,
+            None => self.get(place).expect("the core has added the place"),
+        }
+    }
 }
 
 /// Faults per (kind, place): a small open-addressed table. When it is full, faults are counted per
@@ -365,6 +440,19 @@ mod tests {
         }
         assert_eq!(fine.powers(), coarse.powers());
         assert_eq!(fine.powers().counts.iter().sum::<u64>(), 11);
+    }
+
+    #[test]
+    fn places_are_added_beside_readers() {
+        let all = ByPlace::new(3, 2);
+        assert!(all.get(3).is_none());
+        for place in 0..5000 {
+            all.add(place);
+            all[place].requests.add(place as u64);
+        }
+        assert!((0..5000).all(|p| all[p].requests.get() == p as u64 && all[p].classes.len() == 2));
+        all[4000].clear();
+        assert_eq!((all[4000].requests.get(), all[4001].requests.get()), (0, 4001));
     }
 
     #[test]

@@ -333,7 +333,7 @@ fn desc(exclusive: bool) -> Desc {
         form: Form::Plain,
         default,
         doc: String::new(),
-        live: false,
+        live: name == "servers",
     };
     Desc {
         app: "line".into(),

@@ -48,6 +48,7 @@ pub enum HandlerAct {
     Open {
         upstream: u32,
         index: u32,
+        key: Option<Vec<u8>>,
     },
     Shut {
         upstream: u32,
@@ -517,11 +518,12 @@ unsafe extern "C" fn tell(t: *mut wl_task, to: u32, proto: u32, head: wl_bytes, 
     }
 }
 
-unsafe extern "C" fn open(t: *mut wl_task, upstream: u32, index: u32) -> u32 {
+unsafe extern "C" fn open(t: *mut wl_task, upstream: u32, index: u32, pooled: u32, key: wl_bytes) -> u32 {
     // SAFETY: as for call.
     unsafe {
         let n = notes((*t).core);
-        n.acts.push(HandlerAct::Open { upstream, index });
+        let key = (pooled != 0).then(|| key.as_slice().to_vec());
+        n.acts.push(HandlerAct::Open { upstream, index, key });
         if index % 3 == 2 {
             WL_F_REFUSED
         } else {

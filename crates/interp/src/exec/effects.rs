@@ -196,10 +196,18 @@ pub fn effect(env: &Env, s: &StmtKind, locals: &mut [Value]) -> Res<()> {
                 unsafe { f(a.task) }
             }
         }
-        StmtKind::OpenUpstream { upstream, index, place } => {
+        StmtKind::OpenUpstream { upstream, index, key, place } => {
             let index = here.int(index)? as u32;
-            // SAFETY: as for reply.
-            let kind = unsafe { (*a.core().host).open }.map_or(0, |f| unsafe { f(a.task, upstream.0, index) });
+            let pooled = u32::from(key.is_some());
+            let key = key.as_ref().map(|key| here.bytes(key)).transpose()?;
+            let bytes = key.as_ref().map_or(wl_bytes::default(), |k| wl_bytes {
+                p: k.as_ptr(),
+                n: k.len() as u32,
+                ..wl_bytes::default()
+            });
+            // SAFETY: as for reply; the key's bytes are valid during the call.
+            let kind =
+                unsafe { (*a.core().host).open }.map_or(0, |f| unsafe { f(a.task, upstream.0, index, pooled, bytes) });
             lost(kind, *place)?
         }
         StmtKind::TakeUpstream { upstream, index, place } => {

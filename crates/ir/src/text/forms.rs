@@ -288,7 +288,7 @@ forms! {
         [" " table " [" key "] mask " mask " priority " priority " = " value " at " place];
     "table_delete" TableDelete { table, key, mask, priority, dst } =
         [" " table " [" key "] mask " mask " priority " priority [" -> " dst]];
-    "open" OpenUpstream { upstream, index, place } = [" " upstream " [" index "] at " place];
+    "open" OpenUpstream { upstream, index, key, place } = [" " upstream " [" index "]" [" for " key] " at " place];
     "shut" CloseUpstream(upstream) = [" " upstream];
     "take" TakeUpstream { upstream, index, place } = [" " upstream " [" index "] at " place];
     "pool" PoolUpstream { upstream, key } = [" " upstream " for " key];

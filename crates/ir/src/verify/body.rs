@@ -578,8 +578,10 @@ impl<'a> Flow<'a, '_, '_> {
                 let known = self.c.is_handles(to.ty) && self.c.m.port_of(Peer::Client).is_some();
                 self.c.need(known, path, "clients are closed by a value that is no handle");
             }
-            StmtKind::OpenUpstream { upstream, index, place } => {
+            StmtKind::OpenUpstream { upstream, index, key, place } => {
                 self.c.need(self.c.is_uint(index.ty), path, "an instance is not an unsigned integer");
+                let keyed = key.as_ref().is_none_or(|key| self.c.is_bytes(key.ty));
+                self.c.need(keyed, path, "the key of a pool is not bytes");
                 let known = self.code.conn && upstream.index() < self.c.m.upstreams.len();
                 self.c.need(known, path, "there is no conversation here");
                 self.c.fault(path, FaultKind::REFUSED, *place);

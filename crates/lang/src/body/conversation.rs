@@ -103,8 +103,34 @@ impl Lower<'_, '_> {
         args.iter().map(zero).collect()
     }
 
-    /// `up = open db[i]`, `up = take db[i]`
-    pub fn open_upstream(&mut self, place: &Expr, target: &Expr, pooled: bool, span: Span) -> R<()> {
+    /// `up = open db[i]`, `up = open db[i] for key`
+    pub fn open_upstream(&mut self, place: &Expr, target: &Expr, key: Option<&Expr>, span: Span) -> R<()> {
+        let (upstream, index, own) = self.opened(place, target, span)?;
+        let key = match key {
+            None => None,
+            Some(key) => {
+                self.has_pools(own, span)?;
+                let v = self.expr(key, None)?;
+                let v = self.defined(v, key.span)?;
+                Some(self.bytes_of(v, key.span)?)
+            }
+        };
+        let place = self.place_id(span);
+        self.push(span, StmtKind::OpenUpstream { upstream, index, key, place });
+        Ok(())
+    }
+
+    /// `up = take db[i]`
+    pub fn take_upstream(&mut self, place: &Expr, target: &Expr, span: Span) -> R<()> {
+        let (upstream, index, own) = self.opened(place, target, span)?;
+        self.has_pools(own, span)?;
+        let place = self.place_id(span);
+        self.push(span, StmtKind::TakeUpstream { upstream, index, place });
+        Ok(())
+    }
+
+    /// The upstream, the instance and the port of a connection that is opened.
+    fn opened(&mut self, place: &Expr, target: &Expr, span: Span) -> R<(ir::UpstreamId, ir::Expr, ir::PortId)> {
         let Some(upstream) = self.upstream_named(place) else {
             let d = Diagnostic::error("E0697", place.span, "an open connection is kept in a session")
                 .hint("declare it: `session up: connection of db`");
@@ -119,14 +145,7 @@ impl Lower<'_, '_> {
                 .hint(format!("open one of `{name}`"));
             return Err(self.cx.report(d));
         }
-        let place = self.place_id(span);
         self.talk.opened.push(upstream);
-        if pooled {
-            self.has_pools(own, span)?;
-            self.push(span, StmtKind::TakeUpstream { upstream, index, place });
-        } else {
-            self.push(span, StmtKind::OpenUpstream { upstream, index, place });
-        }
-        Ok(())
+        Ok((upstream, index, own))
     }
 }

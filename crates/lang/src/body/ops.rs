@@ -298,7 +298,19 @@ impl Lower<'_, '_> {
 
     fn shift(&mut self, op: BinOp, a: &Expr, b: &Expr, span: Span, want: Option<&Ty>) -> R<Val> {
         let v = self.expr(a, want)?;
-        let v = self.defined(v, a.span)?;
+        let by = self.expr(b, Some(&U32))?;
+        self.shifted(op, (v, a.span), (by, b.span), span, want)
+    }
+
+    fn shifted(
+        &mut self,
+        op: BinOp,
+        (v, at): (Val, Span),
+        (by, by_at): (Val, Span),
+        span: Span,
+        want: Option<&Ty>,
+    ) -> R<Val> {
+        let v = self.defined(v, at)?;
         let ty = match (&v.ty, want) {
             (Ty::Lit, Some(w @ Ty::Int { .. })) => w.clone(),
             (t, _) => self.settled(t),
@@ -307,12 +319,11 @@ impl Lower<'_, '_> {
             let s = self.show(&ty);
             return Err(self.err("E0301", span, format!("expected an integer, found {s}")));
         }
-        let a = self.coerce(v, &ty, a.span)?;
-        let by = self.expr(b, Some(&U32))?;
-        let by = self.defined(by, b.span)?;
+        let a = self.coerce(v, &ty, at)?;
+        let by = self.defined(by, by_at)?;
         let by = match (&by.ty, by.kind) {
             (Ty::Int { signed: false, .. } | Ty::Lit, Vk::Pure(e)) => e,
-            _ => return Err(self.err("E0301", b.span, "a shift is by an unsigned integer")),
+            _ => return Err(self.err("E0301", by_at, "a shift is by an unsigned integer")),
         };
         let by = self.recast(T_U32, by);
         let op = if op == BinOp::Shl { B::Shl } else { B::Shr };
@@ -328,6 +339,9 @@ impl Lower<'_, '_> {
     }
 
     pub fn arith(&mut self, op: BinOp, va: Val, vb: Val, span: Span) -> R<Val> {
+        if matches!(op, BinOp::Shl | BinOp::Shr) {
+            return self.shifted(op, (va, span), (vb, span), span, None);
+        }
         let (va, vb) = (self.defined(va, span)?, self.defined(vb, span)?);
         if let Some(v) = self.time(op, &va, &vb) {
             return Ok(v);

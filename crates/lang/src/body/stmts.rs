@@ -94,7 +94,8 @@ impl Lower<'_, '_> {
             S::Uncached { cache, by, body } => self.uncached(cache, by.as_ref(), body, span),
             S::Answered { entry, by, body, other } => self.answered(entry, by, (body, other.as_ref()), span),
             S::Forget(cache) => self.forget_all(cache, span).map(|()| false),
-            S::Open { place, target, pooled } => self.open_upstream(place, target, *pooled, span).map(|()| false),
+            S::Open { place, target, key } => self.open_upstream(place, target, key.as_ref(), span).map(|()| false),
+            S::Take { place, target } => self.take_upstream(place, target, span).map(|()| false),
             S::Pool { place, key } => self.pool_upstream(place, key, span).map(|()| false),
             S::Become { protocol, members, rest } => {
                 self.become_protocol(protocol, (members, *rest), span).map(|()| false)

@@ -3,18 +3,18 @@
 use super::entry_waits::EntryChanges;
 use super::failure_log::FailureLog;
 use super::piece_state::PieceHandler;
-use super::pipelining_policy::PipeliningPolicy;
+use super::seen_settings::SeenSettings;
 use super::slab::Id;
 use super::types::Backend;
 use crate::abi::*;
-use crate::consistent_hashing;
 use crate::error::Error;
 use crate::large_pages::{first_line, huge_pages, placed, words};
 use crate::params::{self, Settings};
 use crate::program::{Program, Unit};
-use crate::stats::{AppStats, BackendStats, Cell, CoreStats, Histogram, MergeStats, PortStats};
+use crate::server_places::ServerPlaces;
+use crate::stats::{AppStats, ByPlace, Cell, CoreStats, Histogram, MergeStats, PortStats};
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, RwLock};
 use wireloom_ir::desc::{self, CounterDesc, Desc, Half, HandlerOn, Order, PortKind, PortOptions, Sharing};
 use wireloom_ir::OwnFault;
 
@@ -22,9 +22,10 @@ use wireloom_ir::OwnFault;
 pub struct App {
     pub program: Program,
     pub desc: Desc,
-    pub settings: Settings,
-    /// Per port: ketama ring and Maglev table where asked for.
-    tables: Vec<(consistent_hashing::Continuum, Vec<u32>)>,
+    /// Those that it started with.
+    pub settings: Arc<Settings>,
+    /// Those that it has now.
+    renewed: RwLock<Arc<Settings>>,
     /// Memory of all cores and both halves, 8-byte words; programs synchronise on it themselves.
     shared: Arc<SharedMemory>,
     /// The part that these cores run, of an app with frame ports and service ports.
@@ -81,29 +82,20 @@ impl App {
         shared: Option<Arc<SharedMemory>>,
     ) -> Result<Arc<App>, Error> {
         check(&program, &desc)?;
-        let settings = params::resolve(&desc, sets)?;
-        let tables = desc
-            .ports
-            .iter()
-            .zip(&settings.ports)
-            .map(|(p, s)| {
-                let ring = if p.ketama { consistent_hashing::ketama(&s.servers) } else { Default::default() };
-                let maglev = if p.maglev {
-                    consistent_hashing::maglev(&s.names, consistent_hashing::MAGLEV_SLOTS)
-                } else {
-                    Vec::new()
-                };
-                (ring, maglev)
-            })
-            .collect();
+        let mut settings = params::resolve(&desc, sets)?;
+        for (port, set) in desc.ports.iter().zip(&mut settings.ports).filter(|(p, _)| p.kind.is_connect()) {
+            set.places = ServerPlaces::first(&set.addrs, &set.names);
+            set.tables = set.hash_tables(port);
+        }
+        let settings = Arc::new(settings);
         let shared = shared.unwrap_or_else(|| Arc::new(SharedMemory::of(&program, &settings)));
         let (classes, class_numbers) = answer_classes(&desc);
         let told = FailureLog::new(desc.faults.len());
         Ok(Arc::new(App {
             program,
             desc,
+            renewed: RwLock::new(settings.clone()),
             settings,
-            tables,
             shared,
             half,
             classes,
@@ -113,15 +105,13 @@ impl App {
         }))
     }
 
-    /// A port's ketama ring: point and instance in turn.
-    pub fn ring(&self, port: usize) -> &[u32] {
-        let ring = &self.tables[port].0;
-        &ring.words[..2 * ring.points as usize]
+    /// The settings that cores take, or have taken, since they were read again.
+    pub fn renewed(&self) -> Arc<Settings> {
+        self.renewed.read().unwrap_or_else(|e| e.into_inner()).clone()
     }
 
-    /// A port's Maglev table: the instance of each slot.
-    pub fn maglev(&self, port: usize) -> &[u32] {
-        &self.tables[port].1
+    pub(crate) fn renew(&self, settings: Arc<Settings>) {
+        *self.renewed.write().unwrap_or_else(|e| e.into_inner()) = settings;
     }
 
     /// Counters that the other half counts, alone or too, and that handlers of this one read.
@@ -405,10 +395,42 @@ pub struct Port {
     /// That message, once it has been made.
     pub reset_message: Option<Box<[u8]>>,
     pub closed: Vec<u32>,
+    /// By their places ([`ServerPlaces`]), and the place of each instance.
     pub backends: Vec<Backend>,
-    /// The values that `wl_port` shows.
+    pub places: Vec<u32>,
+    /// The values that `wl_port` shows, by instance.
     pub load: Box<[u32]>,
     pub up: Box<[u8]>,
+}
+
+impl Port {
+    #[inline]
+    pub fn is_up(&self, place: usize) -> bool {
+        self.backends[place].up
+    }
+
+    pub fn set_up(&mut self, place: usize, up: bool) {
+        let b = &mut self.backends[place];
+        b.up = up;
+        if let Some(shown) = b.instance.and_then(|k| self.up.get_mut(k as usize)) {
+            *shown = u8::from(up);
+        }
+    }
+
+    /// A request or a conversation more, or less, goes to a server.
+    #[inline]
+    pub fn change_load(&mut self, place: usize, by: i32) {
+        let b = &mut self.backends[place];
+        b.load = b.load.saturating_add_signed(by);
+        if let Some(shown) = b.instance.and_then(|k| self.load.get_mut(k as usize)) {
+            *shown = b.load;
+        }
+    }
+
+    /// The instance of a place; of one that is not in the list, the number of instances.
+    pub fn instance(&self, place: usize) -> u32 {
+        self.backends[place].instance.unwrap_or(self.places.len() as u32)
+    }
 }
 
 /// A core's share of an app.
@@ -416,7 +438,7 @@ pub struct AppCore {
     pub app: Arc<App>,
     pub wl: Box<wl_core>,
     pub host: Box<wl_host>,
-    _wl_ports: Box<[wl_port]>,
+    pub seen: SeenSettings,
     pub protos: Vec<Proto>,
     pub ports: Vec<Port>,
     pub upstreams: Vec<UpstreamHandlers>,
@@ -473,8 +495,8 @@ impl AppCore {
     }
 
     pub fn new(app: Arc<App>, host: wl_host, index: u32, cores: u32, seed: u64) -> AppCore {
-        let mut ports: Vec<Port> = (0..app.desc.ports.len()).map(|i| port(&app, i)).collect();
-        let wl_ports: Box<[wl_port]> = ports.iter_mut().zip(&app.tables).map(|(p, t)| shown(p, t)).collect();
+        let ports: Vec<Port> = (0..app.desc.ports.len()).map(|i| port(&app, i)).collect();
+        let seen = SeenSettings::new(app.settings.clone(), shown(&ports, &app.settings));
         let t = *app.program.table();
         let mut state = placed(t.state_size as usize);
         if app.program.packets().is_some() {
@@ -487,8 +509,8 @@ impl AppCore {
             rt: std::ptr::null_mut(),
             state: first_line(&mut state).cast(),
             shared: app.shared_ptr().cast(),
-            param: app.settings.params.as_ptr(),
-            port: wl_ports.as_ptr(),
+            param: std::ptr::null(),
+            port: std::ptr::null(),
             now: 0,
             wall: 0,
             seed,
@@ -516,7 +538,7 @@ impl AppCore {
             HandlerOn::Every { period } => Some((i as u32, period.max(desc::LEAST_PERIOD))),
             _ => None,
         });
-        AppCore {
+        let mut core = AppCore {
             protos: app.desc.protocols.iter().map(|p| proto(&app, p)).collect(),
             fault_handlers: on(&|h| matches!(h, HandlerOn::Fault)),
             logged: None,
@@ -543,9 +565,18 @@ impl AppCore {
             out,
             wl,
             host,
-            _wl_ports: wl_ports,
+            seen,
             app,
-        }
+        };
+        core.seen.show(&mut core.wl);
+        core
+    }
+
+    /// The handlers to be run now see other settings, from a turn on.
+    pub fn see(&mut self, turn: u32, settings: Arc<Settings>, replaced: super::seen_settings::ReplacedLists) {
+        let ports = shown(&self.ports, &settings);
+        self.seen.add(turn, settings, ports, replaced);
+        self.seen.show(&mut self.wl);
     }
 
     /// See [`super::Core::enter`].
@@ -554,6 +585,7 @@ impl AppCore {
         self.wl.rt = core.cast();
         self.wl.out.p = self.wl.out.start;
         self.unshown = true;
+        self.seen.show(&mut self.wl);
     }
 
     /// Publishes the program's own counters, without the sums of other cores.
@@ -656,12 +688,11 @@ impl CoreStats {
     /// Zeroes for a core that hosts these apps.
     pub fn for_apps(apps: &[Arc<App>]) -> CoreStats {
         let classes = |a: &App| a.classes.iter().map(|_| Cell::default()).collect::<Vec<_>>();
-        let backend = |a: &App| BackendStats { classes: classes(a), ..BackendStats::default() };
         let port = |a: &App, p: &params::PortSetting| PortStats {
             listen: p.listen,
             classes: if p.listen { classes(a) } else { Vec::new() },
             latency: if p.listen { Histogram::default() } else { Histogram::none() },
-            backends: p.addrs.iter().map(|_| backend(a)).collect(),
+            backends: ByPlace::new(p.addrs.len(), a.classes.len()),
             ..PortStats::default()
         };
         let counters = |a: &App| a.desc.counters.iter().map(|_| Cell::default()).collect::<Vec<_>>();
@@ -759,48 +790,26 @@ fn port(app: &App, i: usize) -> Port {
         held: 0,
         turned_away: 0,
         surplus: 0,
-        backends: addrs.iter().map(|a| backend(*a, &set.options)).collect(),
+        backends: addrs.iter().zip(0..).map(|(a, i)| Backend::new(*a, Some(i), &set.options)).collect(),
+        places: (0..addrs.len() as u32).collect(),
         load: vec![0; instances].into_boxed_slice(),
         up: vec![1; instances].into_boxed_slice(),
         options: set.options.clone(),
     }
 }
 
-fn backend(addr: std::net::SocketAddr, options: &PortOptions) -> Backend {
-    Backend {
-        addr,
-        shared: vec![Id::NIL; options.connections.max(1) as usize],
-        turn: 0,
-        idle: Vec::new(),
-        piped: Vec::new(),
-        calm_until: 0,
-        trust: PipeliningPolicy::default(),
-        filling: Id::NIL,
-        open: 0,
-        waiters: VecDeque::new(),
-        waiters_timer: u64::MAX,
-        wary_until: 0,
-        unsteady_until: 0,
-        told: 0,
-        stalled: Vec::new(),
-        failures: 0,
-        down: None,
-        trial: Id::NIL,
-        probe_at: 0,
-    }
-}
-
-fn shown(p: &mut Port, tables: &(consistent_hashing::Continuum, Vec<u32>)) -> wl_port {
-    let (ring, maglev) = tables;
+/// The ports as handlers see them.
+fn shown(ports: &[Port], settings: &Settings) -> Box<[wl_port]> {
     let ptr = |v: &Vec<u32>| if v.is_empty() { std::ptr::null() } else { v.as_ptr() };
-    wl_port {
+    let each = ports.iter().zip(&settings.ports).map(|(p, set)| wl_port {
         n: p.load.len() as u32,
         _pad: 0,
         load: p.load.as_ptr(),
         up: p.up.as_ptr(),
-        ring: ptr(&ring.words),
-        ring_n: ring.points,
-        maglev_n: maglev.len() as u32,
-        maglev: ptr(maglev),
-    }
+        ring: ptr(&set.tables.ring.words),
+        ring_n: set.tables.ring.points,
+        maglev_n: set.tables.maglev.len() as u32,
+        maglev: ptr(&set.tables.maglev),
+    });
+    each.collect()
 }

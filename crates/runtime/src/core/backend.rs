@@ -28,7 +28,8 @@ impl Core {
 
     pub(super) fn connected(&mut self, id: Id) {
         let c = &mut self.conns[id];
-        let waits = c.member != 0 && self.apps[c.app as usize].protos[c.proto as usize].server_first;
+        let first = self.apps[c.app as usize].protos[c.proto as usize].server_first;
+        let waits = (c.member != 0 || c.has(flag::PROBE)) && first;
         if !waits {
             c.clear(flag::CONNECTING);
         }
@@ -40,6 +41,11 @@ impl Core {
         }
         if member != 0 {
             return if waits { self.mark_dirty(id) } else { self.upstream_connected(id) };
+        }
+        if waits {
+            // A server that speaks first is well once it has spoken.
+            self.conns[id].greets = 1;
+            return;
         }
         if !self.greet(id) {
             return;

@@ -74,7 +74,7 @@ impl Core {
         (c.conn, c.next, c.stream, c.retried, c.repeat, c.ends) = (Id::NIL, Id::NIL, Id::NIL, false, false, false);
         (c.private, c.ctx, c.flags, c.issued, c.deadline) = (false, 0, 0, now, now);
         c.releases = behind;
-        self.apps[at.a].ports[at.p].load[at.i] += 1;
+        self.apps[at.a].ports[at.p].change_load(at.i, 1);
         if self.append_out(conn, Raw::of(&bytes), Raw::of(&[])).is_err() {
             self.calls[call].releases = Id::NIL;
             self.free_call(call);

@@ -56,6 +56,7 @@ impl Core {
         self.next_conn_id[side as usize] += 1;
         let app = &mut self.apps[a as usize];
         app.ports[p as usize].open += 1;
+        let shown = if side == Side::Backend { app.ports[p as usize].instance(instance as usize) } else { instance };
         let words = app.session_words;
         let session = (side == Side::Client && words > 0).then(|| {
             let mut s = app.sessions.pop().unwrap_or_else(|| crate::large_pages::words(words * 8));
@@ -77,7 +78,7 @@ impl Core {
             ..Conn::default()
         };
         c.c.port = u32::from(p);
-        c.c.instance = instance;
+        c.c.instance = shown;
         c.c.id = number;
         // Until replies were seen, they may be large.
         c.reply_max = super::REPLY_GUESS;

@@ -477,15 +477,15 @@ impl Core {
         let a = self.tasks[id].app as usize;
         let port = self.apps[a].upstreams.get(number as usize).map_or(0, |c| c.port as usize);
         let in_pool = self.conns.get(self.tasks[id].conn).is_some_and(|c| c.group != NO_GROUP);
-        match self.apps[a].ports[port].backends.len() {
+        match self.instances(a, port) {
             1 if in_pool => self.host_take(id, number, 0),
-            1 => self.open_upstream(id, number, 0),
+            1 => self.open_upstream(id, number, 0, None),
             _ => Err(WL_F_LOST),
         }
     }
 
-    /// Opens an upstream of a task's client.
-    pub(super) fn open_upstream(&mut self, id: Id, number: u32, index: u32) -> Result<Id, u32> {
+    /// Opens an upstream of a task's client; with a key as one of the sessions of its pool.
+    pub(super) fn open_upstream(&mut self, id: Id, number: u32, index: u32, key: Option<&[u8]>) -> Result<Id, u32> {
         let (a, client) = (self.tasks[id].app as usize, self.tasks[id].conn);
         let ends = flag::DOOMED | flag::CLOSING | flag::TURNED_AWAY;
         if !self.conns.get(client).is_some_and(|c| c.member == CLIENT && !c.has(ends)) {
@@ -495,17 +495,21 @@ impl Core {
             self.dismiss(old);
         }
         let upstream = self.apps[a].upstreams.get(number as usize).ok_or(WL_F_INDEX)?;
-        let at = Target { a, p: upstream.port as usize, i: index as usize };
-        if at.i >= self.apps[a].ports[at.p].backends.len() {
-            return Err(WL_F_INDEX);
+        let p = upstream.port as usize;
+        let at = Target { a, p, i: self.place_of(a, p, index as usize).ok_or(WL_F_INDEX)? };
+        let mut order = self.order_of(at, index as usize);
+        let at = if self.apps[a].ports[p].is_up(at.i) {
+            at
+        } else {
+            self.next_server(at, &mut order).ok_or(WL_F_REFUSED)?
+        };
+        match key {
+            Some(key) if self.has_pool(at) => self.log_in(at, client, number, key),
+            _ => self.connect_upstream(at, client, number),
         }
-        let mut order = self.order_of(a, at.p, at.i);
-        let up = self.apps[a].ports[at.p].up[at.i] != 0;
-        let at = if up { at } else { self.next_server(at, &mut order).ok_or(WL_F_REFUSED)? };
-        self.connect_upstream(at, client, number)
     }
 
-    fn connect_upstream(&mut self, at: Target, client: Id, number: u32) -> Result<Id, u32> {
+    pub(super) fn connect_upstream(&mut self, at: Target, client: Id, number: u32) -> Result<Id, u32> {
         let port = &self.apps[at.a].ports[at.p];
         if port.backends[at.i].open >= port.options.max_connections && !self.gives_place(at) {
             return Err(WL_F_OVERLOAD);
@@ -514,7 +518,7 @@ impl Core {
         let c = &mut self.conns[id];
         (c.member, c.speaks) = (UPSTREAM + number as u8, c.proto);
         self.make_own(id, client);
-        self.apps[at.a].ports[at.p].load[at.i] += 1;
+        self.apps[at.a].ports[at.p].change_load(at.i, 1);
         Ok(id)
     }
 
@@ -634,11 +638,18 @@ impl Core {
         // Messages that wait for a session are for one of its pool.
         let attempt = c.has(flag::CONNECTING) && c.pooling == Pooling::Owned;
         let possible = attempt && !c.has(flag::LEFT) && self.conns.alive(client);
-        if !possible || tries as usize >= self.apps[at.a].ports[at.p].backends.len() {
+        let servers = self.apps[at.a].ports[at.p].places.len() + usize::from(!self.is_listed(at));
+        if !possible || tries as usize >= servers {
             return false;
         }
         let Some(to) = self.next_server(at, &mut Order::from_server(at.i)) else { return false };
-        let Ok(new) = self.connect_upstream(to, client, u32::from(member - UPSTREAM)) else { return false };
+        let (g, number) = (self.conns[id].group, u32::from(member - UPSTREAM));
+        let made = match g {
+            NO_GROUP => self.connect_upstream(to, client, number),
+            // It is to be a session of a pool.
+            g => self.log_in_for(to, client, number, g),
+        };
+        let Ok(new) = made else { return false };
         self.conns[new].answered = tries;
         self.my_stats().apps[to.a].ports[to.p].failovers.add(1);
         let unsent = std::mem::take(&mut self.conns[id].out);
@@ -730,8 +741,7 @@ impl Core {
             self.run_closed(id);
         }
         self.cut_off_readers(id);
-        let load = &mut self.apps[at.a].ports[at.p].load[at.i];
-        *load = load.saturating_sub(1);
+        self.apps[at.a].ports[at.p].change_load(at.i, -1);
         let client = self.conns[id].client;
         self.remove_conn(id, reset);
         for member in self.members(client) {
@@ -776,7 +786,7 @@ impl Core {
     pub(super) fn dismiss(&mut self, id: Id) {
         let fed = self.is_fed(id);
         let Some(c) = self.conns.get_mut(id) else { return };
-        let unused = c.has(flag::CONNECTING) && c.out.is_empty() || c.pooling == Pooling::Waiting;
+        let unused = c.has(flag::CONNECTING) && c.out.is_empty() || c.pooling.waits();
         // It ends as a whole.
         c.clear(flag::SHUT_WANTED);
         c.set(flag::LEFT | if fed || unused { flag::DOOMED } else { flag::CLOSING });

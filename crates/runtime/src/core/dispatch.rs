@@ -95,23 +95,21 @@ impl Core {
     /// (`failover`) or fails at once.
     fn target(&mut self, id: Id, port: u32, index: u32) -> Result<(Target, Order, Proto), u32> {
         let a = self.tasks[id].app as usize;
-        let (p, i) = (port as usize, index as usize);
-        let mut order = self.order_of(a, p, i);
-        let app = &self.apps[a];
-        match app.ports.get(p) {
-            Some(port) if !port.listen && i < port.backends.len() => {
-                let (at, proto) = (Target { a, p, i }, app.protos[port.protos[0] as usize]);
-                let up = port.up[i] != 0;
-                let at = if up { at } else { self.next_server(at, &mut order).ok_or(WL_F_REFUSED)? };
-                Ok((at, order, proto))
-            }
-            _ => Err(WL_F_INDEX),
-        }
+        let p = port as usize;
+        let at = Target { a, p, i: self.place_of(a, p, index as usize).ok_or(WL_F_INDEX)? };
+        let mut order = self.order_of(at, index as usize);
+        let (app, port) = (&self.apps[a], &self.apps[a].ports[p]);
+        let (up, proto) = (port.is_up(at.i), app.protos[port.protos[0] as usize]);
+        let at = if up { at } else { self.next_server(at, &mut order).ok_or(WL_F_REFUSED)? };
+        Ok((at, order, proto))
     }
 
     fn dispatch(&mut self, id: Id, part: u32, request: CallRequest) -> Result<(), u32> {
         let CallRequest { port, index, head, tail, how } = request;
-        self.asks(id, part, (port as u16, index));
+        let app = self.tasks[id].app as usize;
+        if let Some(place) = self.place_of(app, port as usize, index as usize) {
+            self.asks(id, part, (port as u16, place as u32));
+        }
         let (mut target, order, proto) = self.target(id, port, index)?;
         let (here, more) = self.tail_here(id, tail);
         let udp = self.apps[target.a].ports[target.p].udp;
@@ -144,15 +142,13 @@ impl Core {
         (c.private, c.order, c.releases) = (private, order, Id::NIL);
         (c.ctx, c.flags, c.issued, c.deadline) = (how.ctx, how.flags, now, now.saturating_add(timeout));
         self.tasks[id].calls[part as usize] = call;
-        if target.i != index as usize {
-            self.asks(id, part, (port as u16, target.i as u32));
-        }
-        self.apps[target.a].ports[target.p].load[target.i] += 1;
+        self.apps[target.a].ports[target.p].change_load(target.i, 1);
         let st = &self.my_stats().apps[target.a].ports[target.p];
         st.requests.add(1);
         st.backends[target.i].requests.add(1);
-        if target.i != index as usize {
+        if target.i != order.origin as usize {
             st.failovers.add(1);
+            self.asks(id, part, (port as u16, target.i as u32));
         }
         self.try_out(target, call);
         let sent = loop {
@@ -506,8 +502,7 @@ impl Core {
         c.kept.release(&mut self.pool);
         let (a, p, i) = (c.app as usize, c.port as usize, c.inst as usize);
         self.calls.free(call);
-        let load = &mut self.apps[a].ports[p].load[i];
-        *load = load.saturating_sub(1);
+        self.apps[a].ports[p].change_load(i, -1);
         self.tried_out(Target { a, p, i }, call);
     }
 

@@ -15,26 +15,31 @@ const TURN: u64 = 3 << 32;
 const KIND: u64 = 3 << 32;
 
 impl Core {
-    /// The order of a request for this server, behind the program's choice.
-    pub(super) fn order_of(&mut self, a: usize, port: usize, index: usize) -> Order {
-        let place = std::mem::take(&mut self.apps[a].wl.place);
-        let app = &self.apps[a];
+    /// The order of a request for this server, which the program has named by its instance.
+    pub(super) fn order_of(&mut self, to: Target, instance: usize) -> Order {
+        let place = std::mem::take(&mut self.apps[to.a].wl.place);
+        let seen = &self.apps[to.a].seen;
         let at = place as u32 as usize;
         let found = match place & KIND {
-            _ if place == 0 || place >> 48 != port as u64 => None,
-            WL_P_RING => app.app.ring(port).get(2 * at + 1),
-            WL_P_MAGLEV => app.app.maglev(port).get(at),
+            _ if place == 0 || place >> 48 != to.p as u64 || seen.older_places(to.p).is_some() => None,
+            WL_P_RING => seen.last().ports[to.p].tables.points().get(2 * at + 1),
+            WL_P_MAGLEV => seen.last().ports[to.p].tables.maglev.get(at),
             _ => None,
         };
-        let place = if found.is_some_and(|i| *i as usize == index) { place } else { 0 };
-        Order { origin: index as u32, considered: 0, place }
+        let place = if found.is_some_and(|i| *i as usize == instance) { place } else { 0 };
+        Order { origin: to.i as u32, considered: 0, place, turn: self.settings.turn() }
     }
 
     /// The next server in an order that is up.
     pub(super) fn next_server(&mut self, at: Target, order: &mut Order) -> Option<Target> {
         let port = &self.apps[at.a].ports[at.p];
-        if port.options.failover != Failover::Next || port.backends.len() < 2 {
+        let listed = port.backends[order.origin as usize].instance.is_some();
+        if port.options.failover != Failover::Next || port.places.len() < 1 + usize::from(listed) {
             return None;
+        }
+        if order.turn != self.settings.turn() {
+            // The list may be another one.
+            (order.considered, order.place, order.turn) = (0, 0, self.settings.turn());
         }
         if order.place == 0 {
             self.rounds = self.rounds.wrapping_add(1);
@@ -57,16 +62,19 @@ impl Core {
     ) -> Option<usize> {
         let (app, seen) = (&self.apps[at.a], &mut self.seen);
         let port = &app.ports[at.p];
-        let fits = |i: usize| fits(&port.backends[i], port.up[i] != 0);
-        let (n, origin, from) = (port.backends.len(), order.origin as usize, order.place as u32 as usize);
+        let place = |instance: usize| port.places[instance] as usize;
+        let fits = |instance: usize| fits(&port.backends[place(instance)], port.is_up(place(instance)));
+        let origin = port.backends[order.origin as usize].instance.map(|k| k as usize);
+        let (n, from, tables) = (port.places.len(), order.place as u32 as usize, &app.seen.last().ports[at.p].tables);
         let list = match order.place & KIND {
-            WL_P_RING => app.app.ring(at.p),
-            WL_P_MAGLEV => app.app.maglev(at.p),
+            WL_P_RING => tables.points(),
+            WL_P_MAGLEV => &tables.maglev,
             _ => {
-                let server = |k: u32| (origin + 1 + (from + k as usize) % (n - 1)) % n;
-                let k = (order.considered..n as u32 - 1).find(|k| fits(server(*k)))?;
+                let (first, others) = origin.map_or((0, n), |k| (k + 1, n - 1));
+                let server = |k: u32| (first + (from + k as usize) % others) % n;
+                let k = (order.considered..others as u32).find(|k| fits(server(*k)))?;
                 order.considered = k + 1;
-                return Some(server(k));
+                return Some(place(server(k)));
             }
         };
         // Of a ring every second number is an instance.
@@ -74,7 +82,9 @@ impl Core {
         let points = list.len() / step;
         seen.clear();
         seen.resize(n, false);
-        seen[origin] = true;
+        if let Some(origin) = origin {
+            seen[origin] = true;
+        }
         let mut k = 0;
         for point in 1..=points {
             let i = list[(from + point) % points * step + first] as usize;
@@ -84,7 +94,7 @@ impl Core {
             k += 1;
             if k > order.considered && fits(i) {
                 order.considered = k;
-                return Some(i);
+                return Some(place(i));
             }
         }
         None

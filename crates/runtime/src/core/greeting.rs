@@ -6,7 +6,9 @@
 //! waiting requests then get no answer from it.
 //!
 //! A probe is sent, behind the greeting, to a server that is down. Its connection has no other
-//! purpose and ends with the answer. Of the last answer only the head is awaited.
+//! purpose and ends with the answer. Of the last answer only the head is awaited. Where the server
+//! speaks first (`server_first`), its own greeting is awaited before, and is all where the port has
+//! no probe.
 
 use super::ejection::Why;
 use super::input::{run_tail, Parsed};
@@ -101,8 +103,45 @@ impl Core {
         true
     }
 
+    /// A message of a server that is down and speaks first.
+    fn server_greets_probe(&mut self, id: Id, unit: Unit, rest: Raw) -> Option<usize> {
+        let m = match self.parse(id, unit, WL_CTX_RESPONSE, rest, false) {
+            Parsed::More => return None,
+            Parsed::Bad { .. } => {
+                self.refused(id, rest);
+                return Some(rest.n);
+            }
+            Parsed::Message(m) => m,
+        };
+        // SAFETY: the view is live until `end_message`.
+        let flags = unsafe { (*m.view).flags };
+        if !m.whole || flags & (WL_M_REFUSAL | WL_M_TUNNEL | WL_M_IN_STEP | WL_M_CLOSE | WL_M_UNTIL_EOF) != 0 {
+            // SAFETY: bytes in place.
+            self.refused(id, Raw::of(unsafe { &rest.slice()[..m.have] }));
+            return Some(rest.n);
+        }
+        self.end_message(id);
+        let c = &self.conns[id];
+        let tells_end = self.apps[c.app as usize].protos[c.proto as usize].tells_owed;
+        if tells_end && flags & WL_M_SETTLES == 0 {
+            return Some(m.have);
+        }
+        self.conns[id].clear(flag::CONNECTING);
+        self.conns[id].greets = 0;
+        if self.greet(id) {
+            self.mark_dirty(id);
+            if self.conns[id].greets == 0 {
+                self.ready(id);
+            }
+        }
+        Some(m.have)
+    }
+
     /// The answer to a greeting or a probe lies at the front of `rest`.
     pub(super) fn greeted(&mut self, id: Id, unit: Unit, rest: Raw) -> Option<usize> {
+        if self.conns[id].has(flag::CONNECTING) {
+            return self.server_greets_probe(id, unit, rest);
+        }
         let last = self.conns[id].greets == 1 && self.probes(id);
         let m = match self.parse(id, unit, WL_CTX_RESPONSE, rest, !last) {
             Parsed::More => return None,
@@ -150,7 +189,7 @@ impl Core {
 
     /// An answer refuses the greeting, or is none that a probe may have.
     fn refused(&mut self, id: Id, answer: Raw) {
-        let (at, now, probe) = (self.target_of(id), self.now, self.probes(id));
+        let (at, now, probe) = (self.target_of(id), self.now, self.conns[id].has(flag::PROBE));
         let b = &mut self.apps[at.a].ports[at.p].backends[at.i];
         if now >= b.told {
             b.told = now + if probe { PROBE_TOLD_EVERY } else { TOLD_EVERY };

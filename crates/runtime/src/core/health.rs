@@ -42,25 +42,26 @@ impl Core {
         let b = &mut port.backends[at.i];
         b.failures = b.failures.saturating_add(1);
         if b.down.is_some() {
-            let tried = port.up[at.i] != 0 || !b.trial.is_nil();
-            (port.up[at.i], b.trial) = (0, Id::NIL);
+            let tried = b.up || !b.trial.is_nil();
+            b.trial = Id::NIL;
+            port.set_up(at.i, false);
             if tried {
                 self.arm_next_probe(at);
             }
-        } else if after > 0 && b.failures >= after && self.another_is_up(at) {
+        } else if after > 0 && b.failures >= after && self.is_listed(at) && self.another_is_up(at) {
             self.eject(at, why);
         }
     }
 
     fn another_is_up(&self, at: Target) -> bool {
         let all = self.apps[at.a].ports[at.p].backends.iter().enumerate();
-        all.into_iter().any(|(i, b)| i != at.i && b.down.is_none())
+        all.into_iter().any(|(i, b)| i != at.i && b.down.is_none() && b.instance.is_some())
     }
 
     fn eject(&mut self, at: Target, why: Why) {
         let now = self.now;
         let port = &mut self.apps[at.a].ports[at.p];
-        port.up[at.i] = 0;
+        port.set_up(at.i, false);
         let b = &mut port.backends[at.i];
         (b.down, b.trial) = (Some(Down { why, since: now }), Id::NIL);
         let (failures, idle) = (b.failures, std::mem::take(&mut b.idle));
@@ -82,7 +83,7 @@ impl Core {
     fn restore(&mut self, at: Target) {
         let now = self.now;
         let port = &mut self.apps[at.a].ports[at.p];
-        port.up[at.i] = 1;
+        port.set_up(at.i, true);
         let b = &mut port.backends[at.i];
         b.trial = Id::NIL;
         let Some(down) = b.down.take() else { return };
@@ -113,7 +114,8 @@ impl Core {
         let port = &mut self.apps[at.a].ports[at.p];
         let b = &mut port.backends[at.i];
         if b.down.is_some() {
-            (b.trial, port.up[at.i]) = (call, 0);
+            b.trial = call;
+            port.set_up(at.i, false);
         }
     }
 
@@ -124,11 +126,12 @@ impl Core {
         let port = &mut self.apps[at.a].ports[at.p];
         let b = &mut port.backends[at.i];
         if b.trial == call {
-            (b.trial, port.up[at.i]) = (Id::NIL, 1);
+            b.trial = Id::NIL;
+            port.set_up(at.i, true);
         }
     }
 
-    fn arm_next_probe(&mut self, at: Target) {
+    pub(super) fn arm_next_probe(&mut self, at: Target) {
         let port = &mut self.apps[at.a].ports[at.p];
         let when = self.now.saturating_add(port.options.eject_time);
         port.backends[at.i].probe_at = when;
@@ -141,7 +144,8 @@ impl Core {
         // Another attempt may have been put off or made since the timer was set.
         if b.down.is_none()
             || self.now < b.probe_at
-            || self.apps[at.a].ports[at.p].up[at.i] != 0
+            || b.instance.is_none()
+            || b.up
             || !b.trial.is_nil()
             || self.draining
         {
@@ -179,7 +183,7 @@ impl Core {
         if let Some(down) = port.backends[at.i].down {
             // One more failure ejects it again; an answer clears the record.
             port.backends[at.i].failures = port.options.eject_after.saturating_sub(1);
-            port.up[at.i] = 1;
+            port.set_up(at.i, true);
             if down.why.is_about_connections() {
                 self.restore(at);
             }

@@ -4,7 +4,7 @@
 use super::dispatch::CallRequest;
 use super::slab::Id;
 use super::stacks::in_pieces;
-use super::types::{flag, Sink, Stored, Target, Task};
+use super::types::{flag, Sink, Stored, Task};
 use super::{Core, Raw};
 use crate::abi::*;
 use std::os::raw::c_int;
@@ -132,10 +132,10 @@ unsafe extern "C" fn tell(task: *mut wl_task, to: u32, proto: u32, head: wl_byte
     core.host_tell(id, (to, proto as u16), head, tail).err().unwrap_or(WL_F_NONE)
 }
 
-unsafe extern "C" fn open(task: *mut wl_task, upstream: u32, index: u32) -> u32 {
-    // SAFETY: as above.
-    let (core, id) = unsafe { of(task) };
-    core.open_upstream(id, upstream, index).err().unwrap_or(WL_F_NONE)
+unsafe extern "C" fn open(task: *mut wl_task, upstream: u32, index: u32, pooled: u32, key: wl_bytes) -> u32 {
+    // SAFETY: as above; the key's bytes are valid during the call.
+    let ((core, id), key) = unsafe { (of(task), key.as_slice()) };
+    core.open_upstream(id, upstream, index, (pooled != 0).then_some(key)).err().unwrap_or(WL_F_NONE)
 }
 
 unsafe extern "C" fn shut(task: *mut wl_task, upstream: u32) {
@@ -159,7 +159,7 @@ unsafe extern "C" fn take(task: *mut wl_task, upstream: u32, index: u32) -> u32 
 unsafe extern "C" fn pooled(core: *mut wl_core, port: u32, index: u32, key: wl_bytes) -> u32 {
     // SAFETY: as for `grow`; the key's bytes are valid during the call.
     let (this, key) = unsafe { (&mut *(*core).rt.cast::<Core>(), key.as_slice()) };
-    this.app_of(core).map_or(0, |a| this.pooled(Target { a, p: port as usize, i: index as usize }, key))
+    this.app_of(core).map_or(0, |a| this.pooled((a, port as usize, index as usize), key))
 }
 
 unsafe extern "C" fn upstream_fact(task: *mut wl_task, upstream: u32, fact: u32) -> u64 {

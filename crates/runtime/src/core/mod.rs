@@ -17,6 +17,7 @@
 //! connections of their own. `conversation` ties the backend connections of a client to it.
 //! `handles` sends messages to other clients, through `inbox` to those of other cores.
 //! `connection_limit` makes clients wait, `turns` shares the core's time.
+//! `new_settings` takes settings that were read again, `gone_servers` lists of servers.
 //! `fault`, `timeouts` and `flush` do as their names say. Nothing here knows sockets.
 //!
 //! Handlers run inside `task::run` only. The host functions that they call never run a handler,
@@ -43,6 +44,7 @@ mod failure_log;
 pub mod fault;
 mod flush;
 pub mod footprint;
+mod gone_servers;
 mod greeting;
 mod handler_stack;
 mod handles;
@@ -61,8 +63,10 @@ mod pieces;
 mod pipeline;
 mod pipelining_policy;
 mod pool;
+mod pool_logins;
 mod request_numbers;
 mod request_records;
+pub mod seen_settings;
 mod session_pools;
 pub(crate) mod signal;
 pub mod slab;
@@ -219,6 +223,9 @@ pub struct Core {
     drain_closed: bool,
     /// When idle conversations are looked for next.
     drain_look_at: u64,
+    /// How long connections to servers that are gone may last.
+    gone_limit: u64,
+    gone_due: u64,
     virtual_time: bool,
     housekeeping: u64,
     /// Apps here whose packets are handled by another group of cores: the numbers of that one, and
@@ -306,6 +313,8 @@ impl Core {
             drain_idle_at: u64::MAX,
             drain_closed: false,
             drain_look_at: u64::MAX,
+            gone_limit: 30_000_000_000,
+            gone_due: 0,
             virtual_time,
             housekeeping: 0,
             partners: Vec::new(),
@@ -633,10 +642,9 @@ impl Core {
         self.tell_left();
         for (a, st) in self.apps.iter().zip(&s.apps) {
             for (p, ps) in a.ports.iter().zip(&st.ports) {
-                for (i, b) in ps.backends.iter().enumerate().take(p.load.len()) {
-                    b.load.store(p.load[i], std::sync::atomic::Ordering::Relaxed);
-                    let down = p.backends.get(i).is_some_and(|b| b.down.is_some());
-                    b.down.store(u8::from(down), std::sync::atomic::Ordering::Relaxed);
+                for (i, b) in p.backends.iter().enumerate() {
+                    ps.backends[i].load.store(b.load, std::sync::atomic::Ordering::Relaxed);
+                    ps.backends[i].down.store(u8::from(b.down.is_some()), std::sync::atomic::Ordering::Relaxed);
                 }
             }
         }

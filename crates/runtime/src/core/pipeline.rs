@@ -72,7 +72,7 @@ impl Core {
     fn together(&mut self, at: Target) -> Option<Id> {
         let port = &self.apps[at.a].ports[at.p];
         let b = &port.backends[at.i];
-        let most = b.trust.most(self.now, port.load[at.i]);
+        let most = b.trust.most(self.now, b.load);
         if most < 2 {
             return None;
         }
@@ -198,7 +198,7 @@ impl Core {
         }
         let at = self.target_of(id);
         let port = &self.apps[at.a].ports[at.p];
-        let alone = || port.load[at.i] <= c.count;
+        let alone = || port.backends[at.i].load <= c.count;
         if self.now < due || !self.asks_itself(at) || alone() || port.backends[at.i].trust.heard_since(turn) {
             return due;
         }

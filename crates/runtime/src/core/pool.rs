@@ -201,9 +201,9 @@ impl Core {
         let (task, part) = (k.task, k.part);
         self.asks(task, part, (to.p as u16, to.i as u32));
         self.tried_out(from, call);
-        let load = &mut self.apps[to.a].ports[to.p].load;
-        load[from.i] = load[from.i].saturating_sub(1);
-        load[to.i] += 1;
+        let port = &mut self.apps[to.a].ports[to.p];
+        port.change_load(from.i, -1);
+        port.change_load(to.i, 1);
         let st = &self.my_stats().apps[to.a].ports[to.p];
         st.failovers.add(1);
         st.backends[to.i].requests.add(1);

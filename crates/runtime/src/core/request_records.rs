@@ -1,7 +1,7 @@
 //! Records about requests: the class counts of their answers, and their lines in the access log.
 //! Each answer that this process made because of a failure also gets a warning.
 
-use super::app::App;
+use super::app::{App, AppCore};
 use super::slab::Id;
 use super::types::{Side, Target, BACKENDS, NO_BACKEND};
 use super::Core;
@@ -120,7 +120,7 @@ impl Core {
             status: s.outcome >> 8,
             class: app.class_name(c.proto, s.outcome),
             bytes: s.bytes,
-            backend: app.backend_name(s.backend),
+            backend: self.apps[c.app as usize].backend_name(s.backend),
             fault: if fault == 0 {
                 "-"
             } else if own.is_empty() {
@@ -153,7 +153,8 @@ impl Core {
         let name = app.fault_name(if s.fault != 0 && kind == WL_F_INTERNAL { u32::from(s.fault) } else { kind });
         let at = app.place_at(place);
         let client = std::net::SocketAddr::from(c.c.peer);
-        let backend = app.backend_name(s.backend).map(|b| format!(", backend {b}")).unwrap_or_default();
+        let backend =
+            self.apps[c.app as usize].backend_name(s.backend).map(|b| format!(", backend {b}")).unwrap_or_default();
         let status = s.outcome >> 8;
         let answer = if cut {
             ", cut off".into()
@@ -177,9 +178,10 @@ impl Core {
         let peer = match self.conns.get(id) {
             Some(c) => match c.side {
                 Side::Client => format!(": client {}", std::net::SocketAddr::from(c.c.peer)),
-                Side::Backend => {
-                    app.backend_name((c.port, c.endpoint())).map(|b| format!(": backend {b}")).unwrap_or_default()
-                }
+                Side::Backend => self.apps[c.app as usize]
+                    .backend_name((c.port, c.endpoint()))
+                    .map(|b| format!(": backend {b}"))
+                    .unwrap_or_default(),
             },
             None => String::new(),
         };
@@ -211,16 +213,18 @@ impl Core {
     }
 }
 
-impl App {
+impl AppCore {
     /// The address of a backend (`Slot::backend`), as the settings have it.
     fn backend_name(&self, (port, n): (u16, u32)) -> Option<&str> {
         match (port, n) {
             NO_BACKEND => None,
             BACKENDS => Some("several"),
-            _ => self.settings.ports.get(port as usize)?.names.get(n as usize).map(String::as_str),
+            _ => Some(&*self.seen.last().ports.get(port as usize)?.places.all.get(n as usize)?.name),
         }
     }
+}
 
+impl App {
     /// The class of an answer (`wl_core.outcome`) by its number in [`App::classes`].
     #[inline]
     fn class(&self, proto: u16, outcome: u32) -> usize {

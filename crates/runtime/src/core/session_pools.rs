@@ -11,13 +11,18 @@
 //! `reset when` holds, then an idle one, and no byte behind it. Any other course closes the
 //! session. So does a byte that comes while nobody has it.
 //!
+//! A client that is to log in opens a connection as one of the sessions of a pool. It waits for a
+//! place if the pool, or the server, has all the sessions that it may have
+//! ([`super::pool_logins`]).
+//!
 //! A client that finds no idle session gets a connection without a socket, which keeps its
 //! messages. It waits in the order of the clients, for at most `pool_timeout`.
 
 use super::conversation::UPSTREAM;
 use super::input::Parsed;
+use super::pool_logins::{PoolLogins, WAITERS_MAX};
 use super::slab::Id;
-use super::types::{flag, Mode, Pooling, Side, Sink, Target, CLIENT, NO_GROUP, NO_PROTO, NO_SOCKET};
+use super::types::{flag, Backend, Mode, Pooling, Side, Sink, Target, CLIENT, NO_GROUP, NO_PROTO, NO_SOCKET};
 use super::{Core, Raw};
 use crate::abi::*;
 use crate::engine::Waiting;
@@ -27,25 +32,23 @@ use smallvec::SmallVec;
 use std::collections::{HashMap, VecDeque};
 use wireloom_ir::desc::Failover;
 
-/// Clients that wait for a session of one pool; one more is the fault `overload`.
-const WAITERS_MAX: usize = 16_384;
-
 /// The pools of one key.
-struct SessionGroup {
+pub(super) struct SessionGroup {
     app: u16,
     key: Box<[u8]>,
     /// Clients that may take its sessions.
-    clients: u32,
+    pub clients: u32,
     pools: SmallVec<[SessionPool; 1]>,
 }
 
 /// The sessions with one server.
-struct SessionPool {
+pub(super) struct SessionPool {
     port: u16,
     instance: u32,
-    sessions: u32,
-    idle: Vec<Id>,
-    waiting: VecDeque<Id>,
+    /// Those of clients that log in included.
+    pub sessions: u32,
+    pub idle: Vec<Id>,
+    pub waiting: VecDeque<Id>,
 }
 
 #[derive(Default)]
@@ -57,14 +60,15 @@ pub(super) struct SessionPools {
     taken: Vec<(Id, Id)>,
     /// Connections that wait for sessions of which there are none any more.
     in_vain: Vec<Id>,
+    pub logins: PoolLogins,
 }
 
 impl SessionPools {
-    fn group(&mut self, g: u32) -> Option<&mut SessionGroup> {
+    pub fn group(&mut self, g: u32) -> Option<&mut SessionGroup> {
         self.groups.get_mut(g as usize)?.as_mut()
     }
 
-    fn pool(&mut self, g: u32, at: Target) -> Option<&mut SessionPool> {
+    pub fn pool(&mut self, g: u32, at: Target) -> Option<&mut SessionPool> {
         self.group(g)?.pools.iter_mut().find(|p| usize::from(p.port) == at.p && p.instance as usize == at.i)
     }
 
@@ -73,7 +77,7 @@ impl SessionPools {
         self.by_key.get(&(app, Box::from(key))).copied()
     }
 
-    fn find_or_make(&mut self, app: u16, key: &[u8]) -> u32 {
+    pub fn find_or_make(&mut self, app: u16, key: &[u8]) -> u32 {
         if let Some(g) = self.find(app, key) {
             return g;
         }
@@ -92,7 +96,7 @@ impl SessionPools {
         g
     }
 
-    fn pool_or_new(&mut self, g: u32, at: Target) -> Option<&mut SessionPool> {
+    pub fn pool_or_new(&mut self, g: u32, at: Target) -> Option<&mut SessionPool> {
         if self.pool(g, at).is_none() {
             let pool = SessionPool {
                 port: at.p as u16,
@@ -107,10 +111,10 @@ impl SessionPools {
     }
 
     /// Drops a group that nobody is in.
-    fn sweep(&mut self, g: u32) {
+    pub fn sweep(&mut self, g: u32) {
         let Some(group) = self.group(g) else { return };
         let used = |p: &SessionPool| p.sessions > 0 || !p.waiting.is_empty();
-        if group.clients > 0 || group.pools.iter().any(used) {
+        if group.clients > 0 || group.pools.iter().any(used) || self.logins.waits_for(g) {
             return;
         }
         if let Some(group) = self.groups[g as usize].take() {
@@ -182,6 +186,10 @@ impl Core {
         let now = self.now;
         let Some(group) = self.pools.group(g) else { return };
         group.clients -= 1;
+        if group.clients == 0 {
+            self.pools.logins.look_again();
+        }
+        let Some(group) = self.pools.group(g) else { return };
         if group.clients == 0 {
             let idle: Vec<Id> = group.pools.iter().flat_map(|p| p.idle.iter().copied()).collect();
             for id in idle {
@@ -302,6 +310,10 @@ impl Core {
         if self.draining || !quiet || self.conns[id].has(flag::DOOMED | flag::CLOSING | flag::EOF) {
             return self.close_session(id);
         }
+        if self.login_is_next(g, at) {
+            // Its place is for one that has waited for longer.
+            return self.close_session(id);
+        }
         while let Some(waiting) = self.pools.pool(g, at).and_then(|p| p.waiting.pop_front()) {
             let wants = self.conns.get(waiting).is_some_and(|c| c.pooling == Pooling::Waiting && !c.has(flag::LEFT));
             if wants {
@@ -367,14 +379,22 @@ impl Core {
         self.remove_upstream(id, true);
     }
 
-    /// Where a port has all the connections that it may have: gives up an idle session whose
-    /// clients are gone.
+    /// Where a port has all the connections that it may have: gives up an idle session, if possible
+    /// one whose clients are gone.
     pub(super) fn gives_place(&mut self, at: Target) -> bool {
-        let groups = self.pools.groups.iter_mut().flatten().filter(|g| g.clients == 0);
-        let mut pools = groups.flat_map(|g| g.pools.iter_mut());
-        let here =
-            |p: &&mut SessionPool| usize::from(p.port) == at.p && p.instance as usize == at.i && !p.idle.is_empty();
-        let Some(id) = pools.find(here).and_then(|p| p.idle.pop()) else { return false };
+        let here = |p: &SessionPool| usize::from(p.port) == at.p && p.instance as usize == at.i && !p.idle.is_empty();
+        let mut found = None;
+        for g in self.pools.groups.iter_mut().flatten().filter(|g| usize::from(g.app) == at.a) {
+            let unwanted = g.clients == 0;
+            // Clients that are connected keep their last session.
+            if let Some(p) = g.pools.iter_mut().find(|p| here(p) && (unwanted || p.sessions > 1)) {
+                found = Some(p);
+                if unwanted {
+                    break;
+                }
+            }
+        }
+        let Some(id) = found.and_then(|p| p.idle.pop()) else { return false };
         // Inside of a handler: it is closed at the end of the batch.
         self.conns[id].set(flag::DOOMED);
         self.mark_dirty(id);
@@ -392,10 +412,8 @@ impl Core {
             _ => return Err(WL_F_LOST),
         };
         let upstream = self.apps[a].upstreams.get(number as usize).ok_or(WL_F_INDEX)?;
-        let at = Target { a, p: upstream.port as usize, i: index as usize };
-        if at.i >= self.apps[a].ports[at.p].backends.len() {
-            return Err(WL_F_INDEX);
-        }
+        let p = upstream.port as usize;
+        let at = Target { a, p, i: self.place_of(a, p, index as usize).ok_or(WL_F_INDEX)? };
         // Without a group no server has accepted this client.
         let found = self.place_of_sessions(g, at);
         if let Some(old) = self.upstream(client, number) {
@@ -423,10 +441,23 @@ impl Core {
     /// The server with sessions of a group: the one that is asked for, or else the next one.
     fn place_of_sessions(&mut self, g: u32, at: Target) -> Option<Target> {
         let port = &self.apps[at.a].ports[at.p];
-        let n = if port.options.failover == Failover::Next { port.backends.len() } else { 1 };
-        let order = (0..n).map(|k| Target { i: (at.i + k) % port.backends.len(), ..at });
-        let has = |at: &Target| self.pools.pool(g, *at).is_some_and(|p| p.sessions > 0);
-        order.into_iter().find(has)
+        let (n, next) = (port.places.len(), port.options.failover == Failover::Next);
+        let first = port.backends[at.i].instance;
+        let others = (1..n).map(|k| port.places[(first.unwrap_or(0) as usize + k) % n] as usize).filter(|_| next);
+        // Its sessions may all be with a server that is gone.
+        let was = |b: &Backend| b.gone.is_some_and(|gone| next || Some(gone.instance) == first);
+        let gone = port.backends.iter().enumerate().filter(|(_, b)| was(b)).map(|(i, _)| i);
+        let has = |i: &usize| self.pools.pool(g, Target { i: *i, ..at }).is_some_and(|p| p.sessions > 0);
+        let found = std::iter::once(at.i).chain(others).chain(gone).find(has)?;
+        Some(Target { i: found, ..at })
+    }
+
+    /// Whether a session with a server that is gone is kept: its clients have no other.
+    pub(super) fn keeps_session(&mut self, id: Id) -> bool {
+        let (at, g) = (self.target_of(id), self.conns[id].group);
+        let listed = &self.apps[at.a].ports[at.p].places;
+        let other = |p: &SessionPool| usize::from(p.port) == at.p && p.sessions > 0 && listed.contains(&p.instance);
+        self.pools.group(g).is_some_and(|g| g.clients > 0 && !g.pools.iter().any(other))
     }
 
     fn attach(&mut self, session: Id, client: Id, number: u32) {
@@ -446,35 +477,46 @@ impl Core {
             Some(p) if p.waiting.len() < WAITERS_MAX => {}
             _ => return Err(WL_F_OVERLOAD),
         }
+        let id = self.book_waiting(at, client, (number, g), Pooling::Waiting);
+        if let Some(pool) = self.pools.pool(g, at) {
+            pool.waiting.push_back(id);
+        }
+        Ok(id)
+    }
+
+    /// A connection without a socket, for a client's messages.
+    pub(super) fn book_waiting(&mut self, at: Target, client: Id, (number, g): (u32, u32), pooling: Pooling) -> Id {
         let port = &self.apps[at.a].ports[at.p];
         let (proto, patience) = (port.protos[0], port.options.pool_timeout);
         let id = self.book_conn(NO_SOCKET, Side::Backend, at.a as u16, at.p as u16, at.i as u32);
         let c = &mut self.conns[id];
         c.set(flag::CONNECTING);
         (c.proto, c.speaks) = (proto, proto);
-        (c.member, c.pooling, c.group) = (UPSTREAM + number as u8, Pooling::Waiting, g);
+        (c.member, c.pooling, c.group) = (UPSTREAM + number as u8, pooling, g);
         self.make_own(id, client);
-        self.apps[at.a].ports[at.p].load[at.i] += 1;
-        if let Some(pool) = self.pools.pool(g, at) {
-            pool.waiting.push_back(id);
-        }
+        self.apps[at.a].ports[at.p].change_load(at.i, 1);
         self.arm(id, self.now.saturating_add(patience));
-        Ok(id)
+        id
     }
 
     /// The first client that waits gets a session, on which its messages go out.
     fn give_session(&mut self, waiting: Id, session: Id) {
         let (client, number) = (self.conns[waiting].client, u32::from(self.conns[waiting].member - UPSTREAM));
         self.attach(session, client, number);
-        let unsent = std::mem::take(&mut self.conns[waiting].out);
-        let shut = self.conns[waiting].flags & flag::SHUT_WANTED;
-        self.inherit(waiting, session, unsent);
-        self.conns[session].set(shut);
-        self.conns[waiting].set(flag::LEFT);
-        self.remove_upstream(waiting, false);
+        self.replace_waiting(waiting, session);
         if self.conns.alive(session) {
             self.run_upstream_opened(session);
         }
+    }
+
+    /// The messages of a connection without a socket go out on another.
+    pub(super) fn replace_waiting(&mut self, waiting: Id, by: Id) {
+        let unsent = std::mem::take(&mut self.conns[waiting].out);
+        let shut = self.conns[waiting].flags & flag::SHUT_WANTED;
+        self.inherit(waiting, by, unsent);
+        self.conns[by].set(shut);
+        self.conns[waiting].set(flag::LEFT);
+        self.remove_upstream(waiting, false);
     }
 
     /// No session has come in time.
@@ -487,7 +529,10 @@ impl Core {
     /// A connection is taken out of the books: so are its places in pools.
     pub(super) fn leave_pool(&mut self, id: Id) {
         let c = &mut self.conns[id];
-        let (g, side, waits) = (std::mem::replace(&mut c.group, NO_GROUP), c.side, c.pooling == Pooling::Waiting);
+        let (g, side, pooling) = (std::mem::replace(&mut c.group, NO_GROUP), c.side, c.pooling);
+        if side == Side::Backend && !pooling.waits() {
+            self.place_for_login(id);
+        }
         if g == NO_GROUP {
             return;
         }
@@ -495,14 +540,20 @@ impl Core {
             return self.leave_group(g);
         }
         let at = self.target_of(id);
+        if pooling == Pooling::Login {
+            self.pools.logins.remove(at, id);
+            return self.pools.sweep(g);
+        }
+        // One that is to log in brings another session.
+        let more = self.login_waits(g, at);
         if let Some(pool) = self.pools.pool(g, at) {
-            if waits {
+            if pooling == Pooling::Waiting {
                 pool.waiting.retain(|x| *x != id);
             } else {
                 pool.sessions -= 1;
                 pool.idle.retain(|x| *x != id);
             }
-            if pool.sessions == 0 {
+            if pool.sessions == 0 && !more {
                 let lost: Vec<Id> = pool.waiting.drain(..).collect();
                 self.pools.in_vain.extend(lost);
             }
@@ -512,8 +563,9 @@ impl Core {
 
     /// Does the work that handlers and closed connections have left.
     pub(super) fn settle_pools(&mut self) -> bool {
+        let started = self.start_logins();
         if self.pools.taken.is_empty() && self.pools.in_vain.is_empty() {
-            return false;
+            return started;
         }
         while let Some((session, client)) = self.pools.taken.pop() {
             let has = |c: &super::types::Conn| c.client == client && c.pooling == Pooling::Owned;
@@ -529,8 +581,10 @@ impl Core {
         true
     }
 
-    /// The sessions of a key to an instance.
-    pub(super) fn pooled(&mut self, at: Target, key: &[u8]) -> u32 {
+    /// The sessions of a key to an instance, as a handler names it.
+    pub(super) fn pooled(&mut self, (a, p, instance): (usize, usize, usize), key: &[u8]) -> u32 {
+        let Some(i) = self.place_of(a, p, instance) else { return 0 };
+        let at = Target { a, p, i };
         let found = self.pools.find(at.a as u16, key);
         found.and_then(|g| self.pools.pool(g, at)).map_or(0, |p| p.sessions)
     }
@@ -541,7 +595,7 @@ impl Core {
         let Some(c) = open.and_then(|id| self.conns.get(id)) else { return 0 };
         match fact {
             WL_UPSTREAM_ID if c.pooling == Pooling::Owned => c.c.id,
-            WL_UPSTREAM_INSTANCE => u64::from(c.instance),
+            WL_UPSTREAM_INSTANCE => u64::from(self.instance_of(c.app as usize, c.port as usize, c.instance as usize)),
             WL_UPSTREAM_OWED => u64::from(c.owed) + u64::from(c.unfinished),
             _ => 0,
         }

@@ -213,6 +213,9 @@ impl Core {
         let (at, a, conn) = (self.tasks[id].handler_stack, self.tasks[id].app as usize, self.tasks[id].conn);
         self.stacks.end = self.stamp.saturating_add(self.left_of_slice(conn));
         self.stacks.current = at;
+        let app = &mut self.apps[a];
+        app.seen.show(&mut app.wl);
+        self.see_as(a, self.tasks[id].settings);
         // SAFETY: the stack is live. No reference to it is kept while it runs.
         let mut run = unsafe {
             let handler_stack = &mut *at;

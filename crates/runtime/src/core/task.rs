@@ -87,7 +87,8 @@ impl Core {
         app.enter(this);
         let table = app.app.program.table();
         let (run, this) = (table.run, table.self_);
-        let task: *mut wl_task = &mut t.c;
+        let (task, a, turn): (*mut wl_task, _, _) = (&mut t.c, t.app as usize, t.settings);
+        self.see_as(a, turn);
         // SAFETY: `run` was checked at load. The task, its frame and messages are in place. Host
         // functions reach this core through `rt`, set by `enter` just before. `self` is not used
         // until `run` returns.
@@ -180,6 +181,7 @@ impl Core {
         let table = self.apps[a].app.program.table();
         if let (Some(cancel), this) = (table.cancel, table.self_) {
             self.enter(a);
+            self.see_as(a, self.tasks[id].settings);
             let task: *mut wl_task = &mut self.tasks[id].c;
             // SAFETY: as for `run`.
             unsafe { cancel(this, task) };

@@ -17,6 +17,7 @@ const EVERY: u64 = 1 << 56;
 const PROBE: u64 = 2 << 56;
 const WAITERS: u64 = 3 << 56;
 const ENTRIES: u64 = 4 << 56;
+const GONE: u64 = 5 << 56;
 const KIND: u64 = 0xff << 56;
 
 /// Why a connection's time is up.
@@ -77,6 +78,14 @@ impl Core {
         self.wheel.insert(when, ENTRIES);
     }
 
+    /// Sets the timer at which servers that are gone are looked at.
+    pub(super) fn arm_gone(&mut self, when: u64) {
+        if when < self.gone_due || self.gone_due <= self.now {
+            self.gone_due = when;
+            self.wheel.insert(when, GONE);
+        }
+    }
+
     /// Sets the timer of a backend's waiting requests.
     pub(super) fn arm_waiters(&mut self, at: Target, when: u64) {
         let b = &mut self.apps[at.a].ports[at.p].backends[at.i];
@@ -96,6 +105,7 @@ impl Core {
                 PROBE => self.probe(unpack(*payload)),
                 WAITERS => self.waiters_due(unpack(*payload)),
                 ENTRIES => self.look_at_entries(),
+                GONE => self.look_at_gone_servers(),
                 _ => self.conn_due(*payload),
             }
         }
@@ -192,7 +202,7 @@ impl Core {
                 best = (at, due);
             }
         };
-        if c.pooling == Pooling::Waiting {
+        if c.pooling.waits() {
             return (c.since.saturating_add(o.pool_timeout), Due::Session);
         }
         if c.has(flag::CONNECTING) || c.greets > 0 {

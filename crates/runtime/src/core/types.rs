@@ -20,6 +20,7 @@ use crate::timer::TimerKey;
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
+use wireloom_ir::desc::PortOptions;
 
 /// Pieces of connection state that are just true or false.
 pub mod flag {
@@ -271,6 +272,8 @@ pub enum Pooling {
     Idle,
     /// It has no socket: it keeps a client's messages for the next idle session.
     Waiting,
+    /// The same, for a place in the pool: its client is to log in.
+    Login,
 }
 
 impl Pooling {
@@ -278,8 +281,13 @@ impl Pooling {
     pub fn is_nobodys(self) -> bool {
         match self {
             Pooling::Released | Pooling::Resetting | Pooling::Confirmed | Pooling::Idle => true,
-            Pooling::Owned | Pooling::Waiting => false,
+            Pooling::Owned | Pooling::Waiting | Pooling::Login => false,
         }
+    }
+
+    /// Whether it has no socket.
+    pub fn waits(self) -> bool {
+        matches!(self, Pooling::Waiting | Pooling::Login)
     }
 }
 
@@ -509,7 +517,7 @@ impl Default for Task {
     }
 }
 
-/// Where a request goes.
+/// Where a request goes: app, port, and the server's place there.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Target {
     pub a: usize,
@@ -520,11 +528,13 @@ pub(super) struct Target {
 /// The order of one request's servers, and how many have been considered.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Order {
-    /// The server that the program has named.
+    /// The place of the server that the program has named.
     pub(super) origin: u32,
     pub(super) considered: u32,
     /// As `wl_core.place`; 0: not known yet.
     pub(super) place: u64,
+    /// The settings whose list it follows.
+    pub(super) turn: u32,
 }
 
 impl Order {
@@ -576,9 +586,26 @@ pub struct Call {
     pub order: Order,
 }
 
+/// A server that is not in the list of its port any more. `turn`: the change of the settings with
+/// which it went. `instance`: which one it was. `left`: the core has done with it.
+#[derive(Clone, Copy, Debug)]
+pub struct Gone {
+    pub since: u64,
+    pub turn: u32,
+    pub instance: u32,
+    pub left: bool,
+}
+
 /// One backend of a connect port, as seen by this core.
 pub struct Backend {
     pub addr: SocketAddr,
+    /// Which server of its place it is, and which instance; none of one that is gone.
+    pub server: u32,
+    pub instance: Option<u32>,
+    pub gone: Option<Gone>,
+    /// Requests and conversations under way, and whether the program may use it.
+    pub load: u32,
+    pub up: bool,
     /// Pipelined: the shared connections, NIL for closed ones.
     pub shared: Vec<Id>,
     pub turn: u32,
@@ -608,6 +635,37 @@ pub struct Backend {
     pub down: Option<Down>,
     pub trial: Id,
     pub probe_at: u64,
+}
+
+impl Backend {
+    pub fn new(addr: SocketAddr, instance: Option<u32>, options: &PortOptions) -> Backend {
+        Backend {
+            addr,
+            server: 1,
+            instance,
+            gone: None,
+            load: 0,
+            up: true,
+            shared: vec![Id::NIL; options.connections.max(1) as usize],
+            turn: 0,
+            idle: Vec::new(),
+            piped: Vec::new(),
+            calm_until: 0,
+            trust: PipeliningPolicy::default(),
+            filling: Id::NIL,
+            open: 0,
+            waiters: VecDeque::new(),
+            waiters_timer: u64::MAX,
+            wary_until: 0,
+            unsteady_until: 0,
+            told: 0,
+            stalled: Vec::new(),
+            failures: 0,
+            down: None,
+            trial: Id::NIL,
+            probe_at: 0,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -171,11 +171,16 @@ pub enum StmtKind {
         member: Expr,
         on: bool,
     },
-    /// `up = open db[i]`, or `up = take db[i]` from the client's pool
+    /// `up = open db[i]`, `up = open db[i] for key`
     Open {
         place: Expr,
         target: Expr,
-        pooled: bool,
+        key: Option<Expr>,
+    },
+    /// `up = take db[i]`: from the client's pool
+    Take {
+        place: Expr,
+        target: Expr,
     },
     /// `pool up for key`
     Pool {

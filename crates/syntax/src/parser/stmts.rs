@@ -381,7 +381,14 @@ impl Parser<'_> {
         if op.is_none() && (pooled || self.at_word("open")) && self.word_here(1) {
             self.bump();
             let target = self.place()?;
-            return Ok(Ok(Stmt { span: self.since(start), kind: StmtKind::Open { place, target, pooled } }));
+            let kind = match pooled {
+                true => StmtKind::Take { place, target },
+                false => {
+                    let key = if self.eat_word("for") { Some(self.expr()?) } else { None };
+                    StmtKind::Open { place, target, key }
+                }
+            };
+            return Ok(Ok(Stmt { span: self.since(start), kind }));
         }
         let value = self.expr()?;
         Ok(Ok(Stmt { span: self.since(start), kind: StmtKind::Assign { place, op, value } }))

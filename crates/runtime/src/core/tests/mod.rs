@@ -7,6 +7,7 @@ mod health;
 mod large_answers;
 mod pipeline;
 mod pool;
+mod server_lists;
 mod together;
 mod torture;
 mod turns;

@@ -97,15 +97,27 @@ impl Server {
     }
 }
 
+/// Takes connections of all servers that a list may have.
+fn take_connections(s: &Sim, servers: &mut Vec<Server>) {
+    for n in 1..=4 {
+        while let Some(peer) = s.net.accept(([10, 9, 0, n], 1).into()) {
+            servers.push(Server { peer, input: Vec::new(), due: Vec::new() });
+        }
+    }
+}
+
 /// Seeds alternate between the engine's two ways to write, and batches in one part and in several.
 /// They also alternate between four ways to use backend connections. These are shared, exclusive,
-/// shared by requests that allow it as they come, and shared by requests of one batch.
+/// shared by requests that allow it as they come, and shared by requests of one batch. With each
+/// fifth seed the list of servers changes.
 fn torture(seed: u64, rounds: u32) -> (u64, u64) {
     let mut rng = fastrand::Rng::with_seed(seed);
     let (exclusive, pipeline, most, crowd) =
         [(false, "1", 5, 8), (true, "1", 5, 8), (true, "6", 5, 8), (true, "auto", 60, 60)][(seed / 2 % 4) as usize];
     let (pipeline, most) = (format!("backends.pipeline={pipeline}"), format!("backends.max_connections={most}"));
-    let mut s = sim(exclusive, &["backends.call=3s", "backends.eject_time=100ms", &most, &pipeline]);
+    let set = ["backends.call=3s", "backends.eject_time=100ms", &most, &pipeline];
+    let mut s = sim(exclusive, &set);
+    let sets: Vec<(&str, &str)> = set.iter().filter_map(|t| t.split_once('=')).collect();
     s.net.asynchronous(seed % 2 == 1);
     if seed % 3 == 1 {
         s.net.parts(2);
@@ -156,10 +168,12 @@ fn torture(seed: u64, rounds: u32) -> (u64, u64) {
         }
         trust(&mut s);
         s.settle();
-        for i in 0..2 {
-            while let Some(peer) = s.backend("backends", i) {
-                servers.push(Server { peer, input: Vec::new(), due: Vec::new() });
-            }
+        take_connections(&s, &mut servers);
+        if seed % 5 == 3 && rng.u64(..20) == 0 {
+            // Servers come and go; the list may be shorter than what clients ask for.
+            let first = 1 + rng.u64(..4) as u16;
+            let all: Vec<u16> = (0..1 + rng.u64(..3) as u16).map(|n| 1 + (first + n) % 4).collect();
+            server_lists::list(&mut s, &all, &sets).unwrap();
         }
         servers.retain(|v| v.peer.ending() == Ending::Open);
         for v in &mut servers {
@@ -195,15 +209,12 @@ fn torture(seed: u64, rounds: u32) -> (u64, u64) {
         clients.retain(|c| c.peer.ending() == Ending::Open && !(c.ended && rng.u64(..20) == 0));
     }
     // Everything heals: all open requests get their answers.
+    server_lists::list(&mut s, &[1, 2], &sets).unwrap();
     for i in 0..2 {
         s.behave("backends", i, Behaviour::Accept);
     }
     for _ in 0..1500 {
-        for i in 0..2 {
-            while let Some(peer) = s.backend("backends", i) {
-                servers.push(Server { peer, input: Vec::new(), due: Vec::new() });
-            }
-        }
+        take_connections(&s, &mut servers);
         for v in &mut servers {
             v.peer.window(None);
             v.work(&mut rng);
@@ -219,6 +230,8 @@ fn torture(seed: u64, rounds: u32) -> (u64, u64) {
             assert_eq!((c.answered, c.asked), (c.asked, c.asked), "seed {seed}: client {} waits", c.name);
         }
     }
+    let gone = s.core.apps[0].ports[1].backends.iter().filter_map(|b| b.gone);
+    assert!(gone.into_iter().all(|g| g.left), "seed {seed}: a server that is gone is not let go");
     let shared = s.stats(0).ports.iter().map(|p| p.pipelined.get()).sum::<u64>();
     assert!(shared == 0 || seed / 2 % 4 > 1);
     assert_clean(&mut s);
