@@ -125,10 +125,17 @@ impl Gen<'_> {
         fields.iter().rev().find_map(|f| self.end_of(at, *f))
     }
 
-    /// Whether a list has room for items that are units.
+    /// Whether a list has room for items, which are units or values.
     fn has_room(&self, u: UnitId, f: FieldId, element: FieldId) -> bool {
-        let units = matches!(self.m.unit(u).fields[element.index()].kind, FieldKind::Unit { .. });
-        units && self.keeps_items(u, f, element)
+        let plain = matches!(
+            self.m.unit(u).fields[element.index()].kind,
+            FieldKind::Unit { .. }
+                | FieldKind::UInt { .. }
+                | FieldKind::Number { .. }
+                | FieldKind::Varint { .. }
+                | FieldKind::Bytes { .. }
+        );
+        plain && self.keeps_items(u, f, element)
     }
 }
 
