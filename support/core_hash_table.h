@@ -4,7 +4,7 @@
  * Open addressing with linear probing over slots of one size. A slot is the key in whole words, a
  * stamp, and the value. The stamp is the time of the last use. It takes 24 bits of the key's last
  * word if they are free (0: the slot is empty). Most slots fit in one cache line, which can be
- * prefetched for a whole batch (wl_flow_prefetch).
+ * prefetched for a whole batch (wl_core_table_prefetch).
  *
  * A table whose keys hold addresses of either family has two such arrays. One has a short form of
  * the key for IPv4, the other the whole key for the rest. Its capacity counts both. Pages of an
@@ -29,8 +29,8 @@
  * last use, so that no stamp of the table is too old. Every change or removal of a slot drops its
  * copy. A program sees the same with and without a cache. Copies are used only while they answer
  * most lookups (wl_front_weigh), because a search for a missing copy costs as much as a lookup. */
-#ifndef WL_FLOW_H
-#define WL_FLOW_H
+#ifndef WL_CORE_HASH_TABLE_H
+#define WL_CORE_HASH_TABLE_H
 #include "shared_hash_table.h"
 #include "frame.h"
 
@@ -68,7 +68,7 @@ typedef struct wl_shape { uint32_t key, words, stamp, value, size, slots, front,
 #define WL_STAMPS 0x7fffffu
 #define WL_TAKEN 0x800000u
 
-typedef struct wl_flows {
+typedef struct wl_core_table {
     uint8_t *slot[2];            /* short keys (or all), whole keys */
     uint8_t *front[2];           /* their copies in front, if any */
     wl_table_stats stats;        /* since the last flush */
@@ -85,14 +85,14 @@ typedef struct wl_flows {
     bool copies;                 /* those in front are used */
     uint64_t asked, copied;      /* since that was decided: lookups, and of these by copies */
     uint64_t walk, walked;       /* the cursor last given out, and the hash of the key before it */
-} wl_flows;
+} wl_core_table;
 
 /* The time in ticks of 2^shift ns, as a stamp. */
 WL_INLINE uint32_t wl_tick(const wl_core *c, const unsigned shift) { return ((uint32_t)(c->now >> shift) & WL_STAMPS) | WL_TAKEN; }
 
 WL_INLINE uint64_t wl_mix(uint64_t a, uint64_t b) { unsigned __int128 m = (unsigned __int128)a * b; return (uint64_t)m ^ (uint64_t)(m >> 64); }
 /* Both factors are secret: keys that collide cannot be chosen. */
-WL_INLINE uint64_t wl_flow_hash(const wl_flows *t, const uint64_t *k, const unsigned words) {
+WL_INLINE uint64_t wl_core_table_hash(const wl_core_table *t, const uint64_t *k, const unsigned words) {
     uint64_t h = t->seed[0];
     for (unsigned i = 0; i < words; i += 2) h = wl_mix(k[i] ^ h, (i + 1 < words ? k[i + 1] : 0) ^ t->seed[1]);
     return h;
@@ -129,43 +129,43 @@ static inline void wl_slot_key(const uint8_t *s, const wl_shape g, uint64_t *k) 
     memcpy(k, s, 8 * g.words);
     k[g.words - 1] &= wl_key_mask(g);
 }
-WL_INLINE bool wl_slot_expired(const wl_flows *t, uint32_t stamp, uint32_t tick) { return t->idle && ((tick - stamp) & WL_STAMPS) > t->idle; }
+WL_INLINE bool wl_slot_expired(const wl_core_table *t, uint32_t stamp, uint32_t tick) { return t->idle && ((tick - stamp) & WL_STAMPS) > t->idle; }
 
 /* ---- one array ---- */
 
-WL_INLINE uint8_t *wl_slot_at(const wl_flows *t, const unsigned part, const wl_shape g, uint32_t i) { return t->slot[part] + (size_t)i * g.size; }
+WL_INLINE uint8_t *wl_slot_at(const wl_core_table *t, const unsigned part, const wl_shape g, uint32_t i) { return t->slot[part] + (size_t)i * g.size; }
 /* Slots that fill a cache line. A search begins at the first of them, and looks at all of them at
    once. */
-WL_INLINE unsigned wl_flow_bucket(const wl_shape g) { return 64 % g.size ? 1 : 64 / g.size; }
+WL_INLINE unsigned wl_core_table_bucket(const wl_shape g) { return 64 % g.size ? 1 : 64 / g.size; }
 /* The bucket of a hash, of so many in use. */
 WL_INLINE uint32_t wl_bucket_of(const wl_shape g, uint64_t h, uint32_t buckets, uint32_t split) {
-    if (!g.halvings) return (uint32_t)((uint64_t)(uint32_t)h * (g.slots / wl_flow_bucket(g)) >> 32);
+    if (!g.halvings) return (uint32_t)((uint64_t)(uint32_t)h * (g.slots / wl_core_table_bucket(g)) >> 32);
     const uint64_t place = (uint64_t)(uint32_t)h * buckets;
     const uint32_t old = (uint32_t)(place >> 32);
     return old < split ? old : (uint32_t)(place >> 31);
 }
-WL_INLINE uint32_t wl_flow_home(const wl_flows *t, const unsigned part, const wl_shape g, uint64_t h) {
-    return wl_bucket_of(g, h, t->buckets[part], t->split[part]) * wl_flow_bucket(g);
+WL_INLINE uint32_t wl_core_table_home(const wl_core_table *t, const unsigned part, const wl_shape g, uint64_t h) {
+    return wl_bucket_of(g, h, t->buckets[part], t->split[part]) * wl_core_table_bucket(g);
 }
 
 /* Where the copy of a key's slot would be, in front. */
-WL_INLINE uint8_t *wl_front_at(const wl_flows *t, const unsigned part, const wl_shape g, uint64_t h) { return t->front[part] + (size_t)((uint32_t)(h >> 32) & (g.front - 1)) * g.size; }
+WL_INLINE uint8_t *wl_front_at(const wl_core_table *t, const unsigned part, const wl_shape g, uint64_t h) { return t->front[part] + (size_t)((uint32_t)(h >> 32) & (g.front - 1)) * g.size; }
 WL_INLINE bool wl_front_has(const uint8_t *c, const wl_shape g, const uint64_t *k, uint32_t tick) { return ((unsigned)(wl_slot_stamp(c, g) == tick) & (unsigned)wl_slot_has(c, g, k)) != 0; }
 /* Whether there are copies to look at. */
-WL_INLINE bool wl_front_used(const wl_flows *t, const wl_shape g) { return g.front && t->copies; }
-WL_INLINE void wl_front_drop(const wl_flows *t, const unsigned part, const wl_shape g, const uint64_t *k, uint64_t h) {
+WL_INLINE bool wl_front_used(const wl_core_table *t, const wl_shape g) { return g.front && t->copies; }
+WL_INLINE void wl_front_drop(const wl_core_table *t, const unsigned part, const wl_shape g, const uint64_t *k, uint64_t h) {
     if (!wl_front_used(t, g)) return;
     uint8_t *c = wl_front_at(t, part, g, h);
     if (wl_slot_has(c, g, k)) wl_slot_touch(c, g, 0);
 }
 
 /* Empties slot i; entries behind it move up, so that no search is cut. */
-static __attribute__((noinline)) void wl_flow_free(wl_flows *t, unsigned part, const wl_shape g, uint32_t i) {
+static __attribute__((noinline)) void wl_core_table_free(wl_core_table *t, unsigned part, const wl_shape g, uint32_t i) {
     uint32_t hole = i, j = i;
     if (wl_front_used(t, g)) {
         uint64_t k[64];
         wl_slot_key(wl_slot_at(t, part, g, i), g, k);
-        wl_front_drop(t, part, g, k, wl_flow_hash(t, k, g.words));
+        wl_front_drop(t, part, g, k, wl_core_table_hash(t, k, g.words));
     }
     for (;;) {
         if (++j == g.slots) j = 0;
@@ -173,7 +173,7 @@ static __attribute__((noinline)) void wl_flow_free(wl_flows *t, unsigned part, c
         if (!wl_slot_stamp(s, g)) break;
         uint64_t k[64];
         wl_slot_key(s, g, k);
-        uint32_t home = wl_flow_home(t, part, g, wl_flow_hash(t, k, g.words));
+        uint32_t home = wl_core_table_home(t, part, g, wl_core_table_hash(t, k, g.words));
         /* It may fill the hole if its home is not between the hole (not included) and itself. */
         bool between = hole < j ? home > hole && home <= j : home > hole || home <= j;
         if (between) continue;
@@ -190,7 +190,7 @@ static __attribute__((noinline)) void wl_flow_free(wl_flows *t, unsigned part, c
  * before has just stored into the slot, and a wider load would wait for that. */
 WL_INLINE unsigned wl_bucket_has(const uint8_t *s, const wl_shape g, const uint64_t *k) {
     unsigned has = 0;
-    for (unsigned j = 0; j < wl_flow_bucket(g); j++) {
+    for (unsigned j = 0; j < wl_core_table_bucket(g); j++) {
         unsigned one = wl_slot_has(s + j * g.size, g, k);
         __asm__("" : "+r"(one));   /* no wider loads */
         has |= one << j;
@@ -198,15 +198,15 @@ WL_INLINE unsigned wl_bucket_has(const uint8_t *s, const wl_shape g, const uint6
     return has;
 }
 /* The key's slot, or NULL. */
-WL_INLINE uint8_t *wl_flow_seek_in(wl_flows *t, const unsigned part, const wl_shape g, const uint64_t *k, uint64_t h, uint32_t tick) {
-    const unsigned bucket = wl_flow_bucket(g);
-    for (uint32_t i = wl_flow_home(t, part, g, h);;) {
+WL_INLINE uint8_t *wl_core_table_seek_in(wl_core_table *t, const unsigned part, const wl_shape g, const uint64_t *k, uint64_t h, uint32_t tick) {
+    const unsigned bucket = wl_core_table_bucket(g);
+    for (uint32_t i = wl_core_table_home(t, part, g, h);;) {
         uint8_t *s = wl_slot_at(t, part, g, i);
         const unsigned here = wl_bucket_has(s, g, k);
         if (WL_LIKELY(here)) {
             const unsigned j = bucket > 1 ? (unsigned)__builtin_ctz(here) : 0;
             if (WL_LIKELY(!wl_slot_expired(t, wl_slot_stamp(s + j * g.size, g), tick))) return s + j * g.size;
-            wl_flow_free(t, part, g, i + j);
+            wl_core_table_free(t, part, g, i + j);
             t->stats.expired++;
             return NULL;
         }
@@ -216,47 +216,47 @@ WL_INLINE uint8_t *wl_flow_seek_in(wl_flows *t, const unsigned part, const wl_sh
     }
 }
 /* Begins with an empty array. */
-static inline void wl_flow_begin(wl_flows *t, const unsigned part, const wl_shape g) {
+static inline void wl_core_table_begin(wl_core_table *t, const unsigned part, const wl_shape g) {
     if (!g.slots) return;
-    t->buckets[part] = t->split[part] = g.slots / wl_flow_bucket(g) >> g.halvings;
-    t->most[part] = g.halvings ? t->buckets[part] * wl_flow_bucket(g) / 8 * 3 : UINT32_MAX;
+    t->buckets[part] = t->split[part] = g.slots / wl_core_table_bucket(g) >> g.halvings;
+    t->most[part] = g.halvings ? t->buckets[part] * wl_core_table_bucket(g) / 8 * 3 : UINT32_MAX;
     t->top[part] = t->sweep[part] = 0;
 }
 /* Looks at n slots from `from` on; how many had expired. */
-static __attribute__((noinline)) uint32_t wl_flow_expire(wl_flows *t, unsigned part, const wl_shape g, uint32_t from, uint32_t n, uint32_t tick) {
+static __attribute__((noinline)) uint32_t wl_core_table_expire(wl_core_table *t, unsigned part, const wl_shape g, uint32_t from, uint32_t n, uint32_t tick) {
     uint32_t gone = 0;
     for (uint32_t i = from; n-- > 0; i = i + 1 == g.slots ? 0 : i + 1)
         /* An entry that moves up into the slot is checked, too. */
         for (uint32_t stamp; (stamp = wl_slot_stamp(wl_slot_at(t, part, g, i), g)) && wl_slot_expired(t, stamp, tick); gone++) {
-            wl_flow_free(t, part, g, i);
+            wl_core_table_free(t, part, g, i);
             t->stats.expired++;
         }
     return gone;
 }
 /* Evicts the oldest entry of at least `least` slots from i on, going on to one that is taken if
    `on`. */
-static inline bool wl_flow_evict(wl_flows *t, unsigned part, const wl_shape g, uint32_t i, uint32_t least, bool on, uint32_t tick) {
+static inline bool wl_core_table_evict(wl_core_table *t, unsigned part, const wl_shape g, uint32_t i, uint32_t least, bool on, uint32_t tick) {
     uint32_t oldest = UINT32_MAX, age = 0;
     for (uint32_t k = 0; k < g.slots && (k < least || (on && oldest == UINT32_MAX)); k++, i = i + 1 == g.slots ? 0 : i + 1) {
         uint32_t stamp = wl_slot_stamp(wl_slot_at(t, part, g, i), g), old = (tick - stamp) & WL_STAMPS;
         if (stamp && (oldest == UINT32_MAX || old > age)) { oldest = i; age = old; }
     }
     if (oldest == UINT32_MAX) return false;
-    wl_flow_free(t, part, g, oldest);
+    wl_core_table_free(t, part, g, oldest);
     t->stats.evictions++;
     return true;
 }
 
 /* ---- a table: g[0] is the shape of short keys (or all), g[1] that of whole ones (or none) ---- */
 
-WL_INLINE uint64_t wl_flow_hash_of(const wl_flows *t, const wl_shape *g, unsigned part, const uint64_t *k) {
-    return g[1].slots && part ? wl_flow_hash(t, k, g[1].words) : wl_flow_hash(t, k, g[0].words);
+WL_INLINE uint64_t wl_core_table_hash_of(const wl_core_table *t, const wl_shape *g, unsigned part, const uint64_t *k) {
+    return g[1].slots && part ? wl_core_table_hash(t, k, g[1].words) : wl_core_table_hash(t, k, g[0].words);
 }
 /* Whether there are entries. */
-WL_INLINE bool wl_flow_any(const wl_flows *t) { return (t->used[0] + t->used[1]) != 0; }
+WL_INLINE bool wl_core_table_any(const wl_core_table *t) { return (t->used[0] + t->used[1]) != 0; }
 /* Whether more than three of eight slots are taken, so that a search often goes on in the next
    line. */
-WL_INLINE bool wl_flow_crowded(const wl_flows *t, unsigned part, const wl_shape g) { return t->used[part] > g.slots / 8 * 3; }
+WL_INLINE bool wl_core_table_crowded(const wl_core_table *t, unsigned part, const wl_shape g) { return t->used[part] > g.slots / 8 * 3; }
 /* Fetches a slot: both lines, if it lies in two; the next line, too, where a search often goes on
    in it. */
 WL_INLINE void wl_slot_prefetch(const wl_shape g, const uint8_t *p, bool crowded) {
@@ -265,69 +265,69 @@ WL_INLINE void wl_slot_prefetch(const wl_shape g, const uint8_t *p, bool crowded
     if (64 % g.size) __builtin_prefetch(p + g.size - 1, 0, 2);
     else if (crowded) __builtin_prefetch(p + 64, 0, 2);
 }
-WL_INLINE void wl_flow_prefetch(const wl_flows *t, const wl_shape *g, unsigned part, const uint64_t *k, uint64_t h, uint32_t tick) {
-    if (WL_UNLIKELY(!wl_flow_any(t))) return;
+WL_INLINE void wl_core_table_prefetch(const wl_core_table *t, const wl_shape *g, unsigned part, const uint64_t *k, uint64_t h, uint32_t tick) {
+    if (WL_UNLIKELY(!wl_core_table_any(t))) return;
     if (g[1].slots && WL_UNLIKELY(part)) {
         if (wl_front_used(t, g[1]) && wl_front_has(wl_front_at(t, 1, g[1], h), g[1], k, tick)) return;
-        wl_slot_prefetch(g[1], wl_slot_at(t, 1, g[1], wl_flow_home(t, 1, g[1], h)), wl_flow_crowded(t, 1, g[1]));
+        wl_slot_prefetch(g[1], wl_slot_at(t, 1, g[1], wl_core_table_home(t, 1, g[1], h)), wl_core_table_crowded(t, 1, g[1]));
         return;
     }
-    const uint8_t *p = wl_slot_at(t, 0, g[0], wl_flow_home(t, 0, g[0], h));
+    const uint8_t *p = wl_slot_at(t, 0, g[0], wl_core_table_home(t, 0, g[0], h));
     /* Chosen without a branch: whether there is a copy cannot be foretold. */
     if (WL_UNLIKELY(wl_front_used(t, g[0]))) { const uint8_t *c = wl_front_at(t, 0, g[0], h); p = wl_front_has(c, g[0], k, tick) ? c : p; }
-    wl_slot_prefetch(g[0], p, wl_flow_crowded(t, 0, g[0]));
+    wl_slot_prefetch(g[0], p, wl_core_table_crowded(t, 0, g[0]));
 }
-WL_INLINE bool wl_flow_has_in(const wl_flows *t, const unsigned part, const wl_shape g, const uint64_t *k, uint64_t h, uint32_t tick) {
-    for (uint32_t i = wl_flow_home(t, part, g, h);; i = i + 1 == g.slots ? 0 : i + 1) {
+WL_INLINE bool wl_core_table_has_in(const wl_core_table *t, const unsigned part, const wl_shape g, const uint64_t *k, uint64_t h, uint32_t tick) {
+    for (uint32_t i = wl_core_table_home(t, part, g, h);; i = i + 1 == g.slots ? 0 : i + 1) {
         const uint8_t *s = wl_slot_at(t, part, g, i);
         if (!wl_slot_stamp(s, g)) return false;
         if (wl_slot_has(s, g, k)) return !wl_slot_expired(t, wl_slot_stamp(s, g), tick);
     }
 }
-/* Whether wl_flow_find would find the key; nothing is changed. */
-WL_INLINE bool wl_flow_has(const wl_flows *t, const wl_shape *g, unsigned part, const uint64_t *k, uint64_t h, uint32_t tick) {
-    return g[1].slots && WL_UNLIKELY(part) ? wl_flow_has_in(t, 1, g[1], k, h, tick) : wl_flow_has_in(t, 0, g[0], k, h, tick);
+/* Whether wl_core_table_find would find the key; nothing is changed. */
+WL_INLINE bool wl_core_table_has(const wl_core_table *t, const wl_shape *g, unsigned part, const uint64_t *k, uint64_t h, uint32_t tick) {
+    return g[1].slots && WL_UNLIKELY(part) ? wl_core_table_has_in(t, 1, g[1], k, h, tick) : wl_core_table_has_in(t, 0, g[0], k, h, tick);
 }
 /* The slot of a key, used now; NULL: there is none. */
-WL_INLINE uint8_t *wl_flow_use(wl_flows *t, const unsigned part, const wl_shape g, const uint64_t *k, uint64_t h, uint32_t tick) {
-    uint8_t *s = wl_flow_seek_in(t, part, g, k, h, tick);
+WL_INLINE uint8_t *wl_core_table_use(wl_core_table *t, const unsigned part, const wl_shape g, const uint64_t *k, uint64_t h, uint32_t tick) {
+    uint8_t *s = wl_core_table_seek_in(t, part, g, k, h, tick);
     if (s) wl_slot_touch(s, g, tick);
     return s;
 }
-WL_INLINE void *wl_flow_change_in(wl_flows *t, const unsigned part, const wl_shape g, const uint64_t *k, uint64_t h, uint32_t tick) {
+WL_INLINE void *wl_core_table_change_in(wl_core_table *t, const unsigned part, const wl_shape g, const uint64_t *k, uint64_t h, uint32_t tick) {
     wl_front_drop(t, part, g, k, h);
-    uint8_t *s = wl_flow_use(t, part, g, k, h, tick);
+    uint8_t *s = wl_core_table_use(t, part, g, k, h, tick);
     return s ? s + g.value : NULL;
 }
 /* The key's value, to be changed, or NULL. */
-WL_INLINE void *wl_flow_seek(wl_flows *t, const wl_shape *g, unsigned part, const uint64_t *k, uint64_t h, uint32_t tick) {
-    return g[1].slots && WL_UNLIKELY(part) ? wl_flow_change_in(t, 1, g[1], k, h, tick) : wl_flow_change_in(t, 0, g[0], k, h, tick);
+WL_INLINE void *wl_core_table_seek(wl_core_table *t, const wl_shape *g, unsigned part, const uint64_t *k, uint64_t h, uint32_t tick) {
+    return g[1].slots && WL_UNLIKELY(part) ? wl_core_table_change_in(t, 1, g[1], k, h, tick) : wl_core_table_change_in(t, 0, g[0], k, h, tick);
 }
-/* The same where the program reads it first: that is a lookup, to be counted by wl_flow_asked. */
-WL_INLINE void *wl_flow_find(wl_flows *t, const wl_shape *g, unsigned part, const uint64_t *k, uint64_t h, uint32_t tick) {
+/* The same where the program reads it first: that is a lookup, to be counted by wl_core_table_asked. */
+WL_INLINE void *wl_core_table_find(wl_core_table *t, const wl_shape *g, unsigned part, const uint64_t *k, uint64_t h, uint32_t tick) {
     /* Nothing is fetched from a table that has nothing. */
-    return WL_UNLIKELY(!wl_flow_any(t)) ? NULL : wl_flow_seek(t, g, part, k, h, tick);
+    return WL_UNLIKELY(!wl_core_table_any(t)) ? NULL : wl_core_table_seek(t, g, part, k, h, tick);
 }
-WL_INLINE void wl_flow_asked(wl_flows *t, bool found) { if (WL_LIKELY(found)) t->stats.hits++; else t->stats.misses++; }
+WL_INLINE void wl_core_table_asked(wl_core_table *t, bool found) { if (WL_LIKELY(found)) t->stats.hits++; else t->stats.misses++; }
 /* The value is copied before its slot is written to: a load of bytes that have just been stored has
    to wait for the store. */
-WL_INLINE bool wl_flow_read_in(wl_flows *t, const unsigned part, const wl_shape g, const uint64_t *k, uint64_t h, uint32_t tick, void *to, const uint32_t n) {
+WL_INLINE bool wl_core_table_read_in(wl_core_table *t, const unsigned part, const wl_shape g, const uint64_t *k, uint64_t h, uint32_t tick, void *to, const uint32_t n) {
     const bool copies = WL_UNLIKELY(wl_front_used(t, g));
     if (copies) {
         uint8_t *c = wl_front_at(t, part, g, h);
         if (wl_front_has(c, g, k, tick)) { memcpy(to, c + g.value, n); t->copied++; return true; }
     }
-    uint8_t *s = wl_flow_seek_in(t, part, g, k, h, tick);
+    uint8_t *s = wl_core_table_seek_in(t, part, g, k, h, tick);
     if (!s) return false;
     memcpy(to, s + g.value, n);
     wl_slot_touch(s, g, tick);
     if (WL_UNLIKELY(copies)) memcpy(wl_front_at(t, part, g, h), s, g.size);
     return true;
 }
-/* Reads the key's value of n bytes; false: there is none. To be counted by wl_flow_asked. */
-WL_INLINE bool wl_flow_read(wl_flows *t, const wl_shape *g, unsigned part, const uint64_t *k, uint64_t h, uint32_t tick, void *to, const uint32_t n) {
+/* Reads the key's value of n bytes; false: there is none. To be counted by wl_core_table_asked. */
+WL_INLINE bool wl_core_table_read(wl_core_table *t, const wl_shape *g, unsigned part, const uint64_t *k, uint64_t h, uint32_t tick, void *to, const uint32_t n) {
     bool found = false;
-    if (WL_LIKELY(wl_flow_any(t))) found = g[1].slots && WL_UNLIKELY(part) ? wl_flow_read_in(t, 1, g[1], k, h, tick, to, n) : wl_flow_read_in(t, 0, g[0], k, h, tick, to, n);
+    if (WL_LIKELY(wl_core_table_any(t))) found = g[1].slots && WL_UNLIKELY(part) ? wl_core_table_read_in(t, 1, g[1], k, h, tick, to, n) : wl_core_table_read_in(t, 0, g[0], k, h, tick, to, n);
     return found;
 }
 /* ---- the keys of a batch ---- */
@@ -335,22 +335,22 @@ WL_INLINE bool wl_flow_read(wl_flows *t, const wl_shape *g, unsigned part, const
 /* The start of searches in one array: in registers, because stores to frames and tables could touch
    it where it lies. */
 typedef struct wl_places { uint8_t *slot, *end; uint32_t buckets, split, idle; bool any, crowded; } wl_places;
-WL_INLINE wl_places wl_flow_places(const wl_flows *t, const unsigned part, const wl_shape g) {
+WL_INLINE wl_places wl_core_table_places(const wl_core_table *t, const unsigned part, const wl_shape g) {
     uint32_t idle = t->idle ? t->idle : WL_STAMPS;
     __asm__("" : "+r"(idle));   /* one comparison, not two */
     return (wl_places){
         .slot = t->slot[part], .end = wl_slot_at(t, part, g, g.slots), .buckets = t->buckets[part], .split = t->split[part],
-        .idle = idle, .any = t->used[part] != 0, .crowded = wl_flow_crowded(t, part, g),
+        .idle = idle, .any = t->used[part] != 0, .crowded = wl_core_table_crowded(t, part, g),
     };
 }
 /* The slot at which a search begins. */
 WL_INLINE uint8_t *wl_place_of(const wl_places p, const wl_shape g, uint64_t h) {
-    return p.slot + (uint64_t)wl_bucket_of(g, h, p.buckets, p.split) * (wl_flow_bucket(g) * g.size);
+    return p.slot + (uint64_t)wl_bucket_of(g, h, p.buckets, p.split) * (wl_core_table_bucket(g) * g.size);
 }
 /* As wl_bucket_has, but a bit for each word of eight bytes: those of a slot's first word. All of
  * the line at once, as no frame of this batch has stored anything in it. */
 WL_INLINE unsigned wl_slots_with(const uint8_t *s, const wl_shape g, const uint64_t *k) {
-    const unsigned each = g.size / 8, slots = wl_flow_bucket(g);
+    const unsigned each = g.size / 8, slots = wl_core_table_bucket(g);
 #ifdef WL_AVX512
     if (slots > 1) {
         const unsigned first = each == 1 ? 0xff : each == 2 ? 0x55 : 0x11, stamped = WL_STAMP_INSIDE(g.key), last = g.words - 1;
@@ -379,92 +379,92 @@ WL_INLINE uint8_t *wl_place_peek(const wl_places p, const wl_shape g, uint8_t *s
             s += 8 * (unsigned)__builtin_ctz(has);
             return WL_LIKELY(((tick - wl_slot_stamp(s, g)) & WL_STAMPS) <= p.idle) ? s : NULL;
         }
-        for (unsigned j = 0; j < wl_flow_bucket(g); j++) if (!wl_slot_stamp(s + j * g.size, g)) return NULL;
-        s += wl_flow_bucket(g) * g.size;
+        for (unsigned j = 0; j < wl_core_table_bucket(g); j++) if (!wl_slot_stamp(s + j * g.size, g)) return NULL;
+        s += wl_core_table_bucket(g) * g.size;
         if (WL_UNLIKELY(s == p.end)) s = p.slot;
     }
 }
 /* Uses the earlier result of wl_place_peek, given the number of moves at that time. NULL: there was
    none, or it may no longer hold. */
-WL_INLINE uint8_t *wl_flow_still(const wl_flows *t, const wl_shape g, uint8_t *s, uint32_t moves, uint32_t tick) {
+WL_INLINE uint8_t *wl_core_table_still(const wl_core_table *t, const wl_shape g, uint8_t *s, uint32_t moves, uint32_t tick) {
     if (WL_UNLIKELY(t->moves != moves || !s)) return NULL;
     wl_slot_touch(s, g, tick);
     return s;
 }
-/* As wl_flow_find and wl_flow_read, with the result of wl_flow_still for a short key. */
-WL_INLINE void *wl_flow_find_at(wl_flows *t, const wl_shape *g, uint8_t *s, unsigned part, const uint64_t *k, uint64_t h, uint32_t tick) {
-    if (WL_UNLIKELY(!s)) return wl_flow_find(t, g, part, k, h, tick);
+/* As wl_core_table_find and wl_core_table_read, with the result of wl_core_table_still for a short key. */
+WL_INLINE void *wl_core_table_find_at(wl_core_table *t, const wl_shape *g, uint8_t *s, unsigned part, const uint64_t *k, uint64_t h, uint32_t tick) {
+    if (WL_UNLIKELY(!s)) return wl_core_table_find(t, g, part, k, h, tick);
     wl_front_drop(t, 0, g[0], k, h);
     return s + g[0].value;
 }
-WL_INLINE bool wl_flow_read_at(wl_flows *t, const wl_shape *g, const uint8_t *s, unsigned part, const uint64_t *k, uint64_t h, uint32_t tick, void *to, const uint32_t n) {
-    if (WL_UNLIKELY(!s)) return wl_flow_read(t, g, part, k, h, tick, to, n);
+WL_INLINE bool wl_core_table_read_at(wl_core_table *t, const wl_shape *g, const uint8_t *s, unsigned part, const uint64_t *k, uint64_t h, uint32_t tick, void *to, const uint32_t n) {
+    if (WL_UNLIKELY(!s)) return wl_core_table_read(t, g, part, k, h, tick, to, n);
     memcpy(to, s + g[0].value, n);
     return true;
 }
 /* Looks at the next n slots that have ever been taken; returns how many had expired. */
-static __attribute__((noinline)) uint32_t wl_flow_sweep_on(wl_flows *t, unsigned part, const wl_shape g, uint32_t n, uint32_t tick) {
+static __attribute__((noinline)) uint32_t wl_core_table_sweep_on(wl_core_table *t, unsigned part, const wl_shape g, uint32_t n, uint32_t tick) {
     const uint32_t top = t->top[part], from = t->sweep[part] < top ? t->sweep[part] : 0;
     if (n > top) n = top;
     const uint32_t first = n < top - from ? n : top - from;
     t->sweep[part] = first < n ? n - first : from + first;
-    return wl_flow_expire(t, part, g, from, first, tick) + wl_flow_expire(t, part, g, 0, n - first, tick);
+    return wl_core_table_expire(t, part, g, from, first, tick) + wl_core_table_expire(t, part, g, 0, n - first, tick);
 }
 /* Moves an entry to its home, and closes the gap. */
-static inline void wl_flow_move(wl_flows *t, const unsigned part, const wl_shape g, uint32_t from, uint32_t to) {
+static inline void wl_core_table_move(wl_core_table *t, const unsigned part, const wl_shape g, uint32_t from, uint32_t to) {
     while (wl_slot_stamp(wl_slot_at(t, part, g, to), g)) if (++to == g.slots) to = 0;
     memcpy(wl_slot_at(t, part, g, to), wl_slot_at(t, part, g, from), g.size);
     if (to >= t->top[part]) t->top[part] = to + 1;
-    wl_flow_free(t, part, g, from);
+    wl_core_table_free(t, part, g, from);
     t->used[part]++;
     t->stats.entries++;
 }
 /* Moves the entries of the last bucket that has not been moved; expired ones are
    dropped. */
-static inline void wl_flow_move_bucket(wl_flows *t, const unsigned part, const wl_shape g, uint32_t tick) {
+static inline void wl_core_table_move_bucket(wl_core_table *t, const unsigned part, const wl_shape g, uint32_t tick) {
     const uint32_t b = --t->split[part];
     /* They lie from their home on, up to the next empty slot. */
-    for (uint32_t i = b * wl_flow_bucket(g); i < g.slots;) {
+    for (uint32_t i = b * wl_core_table_bucket(g); i < g.slots;) {
         const uint8_t *s = wl_slot_at(t, part, g, i);
         const uint32_t stamp = wl_slot_stamp(s, g);
         if (!stamp) break;
-        if (wl_slot_expired(t, stamp, tick)) { wl_flow_free(t, part, g, i); t->stats.expired++; continue; }
+        if (wl_slot_expired(t, stamp, tick)) { wl_core_table_free(t, part, g, i); t->stats.expired++; continue; }
         uint64_t k[64];
         wl_slot_key(s, g, k);
-        const uint64_t h = wl_flow_hash(t, k, g.words);
-        const uint32_t home = wl_flow_home(t, part, g, h);
+        const uint64_t h = wl_core_table_hash(t, k, g.words);
+        const uint32_t home = wl_core_table_home(t, part, g, h);
         const bool moves = (uint64_t)(uint32_t)h * t->buckets[part] >> 32 == b && home > i;
-        if (moves) wl_flow_move(t, part, g, i, home); else i++;
+        if (moves) wl_core_table_move(t, part, g, i, home); else i++;
     }
 }
 /* The table grows by a few buckets. */
-static __attribute__((noinline)) void wl_flow_grow(wl_flows *t, const unsigned part, const wl_shape g, uint32_t tick) {
+static __attribute__((noinline)) void wl_core_table_grow(wl_core_table *t, const unsigned part, const wl_shape g, uint32_t tick) {
     t->most[part] = 0;
-    for (unsigned n = 0; n < WL_MOVED && t->split[part]; n++) wl_flow_move_bucket(t, part, g, tick);
+    for (unsigned n = 0; n < WL_MOVED && t->split[part]; n++) wl_core_table_move_bucket(t, part, g, tick);
     if (t->split[part]) return;
-    const uint32_t all = g.slots / wl_flow_bucket(g);
+    const uint32_t all = g.slots / wl_core_table_bucket(g);
     t->split[part] = t->buckets[part] *= 2;
-    t->most[part] = t->buckets[part] < all ? t->buckets[part] * wl_flow_bucket(g) / 8 * 3 : UINT32_MAX;
+    t->most[part] = t->buckets[part] < all ? t->buckets[part] * wl_core_table_bucket(g) / 8 * 3 : UINT32_MAX;
 }
 /* Makes room for one more entry. */
-static __attribute__((noinline, cold)) bool wl_flow_reclaim(wl_flows *t, const wl_shape *g, unsigned part, uint64_t h, uint32_t tick) {
-    uint32_t home = wl_flow_home(t, part, g[part], h);
-    if (t->idle && wl_flow_expire(t, part, g[part], home, 16, tick)) return true;
+static __attribute__((noinline, cold)) bool wl_core_table_reclaim(wl_core_table *t, const wl_shape *g, unsigned part, uint64_t h, uint32_t tick) {
+    uint32_t home = wl_core_table_home(t, part, g[part], h);
+    if (t->idle && wl_core_table_expire(t, part, g[part], home, 16, tick)) return true;
     if (t->lru) {
-        if (wl_flow_evict(t, part, g[part], home, 16, false, tick)) return true;
+        if (wl_core_table_evict(t, part, g[part], home, 16, false, tick)) return true;
         unsigned full = t->used[1] > t->used[0];
-        return wl_flow_evict(t, full, g[full], wl_flow_home(t, full, g[full], h), 16, true, tick);
+        return wl_core_table_evict(t, full, g[full], wl_core_table_home(t, full, g[full], h), 16, true, tick);
     }
     /* A piece of each array: a full table of live entries stays full. */
     for (unsigned p = 0; t->idle && p < 2; p++) {
         if (!t->used[p]) continue;
-        if (wl_flow_sweep_on(t, p, g[p], 512, tick)) return true;
+        if (wl_core_table_sweep_on(t, p, g[p], 512, tick)) return true;
     }
     return false;
 }
-WL_INLINE void *wl_flow_add_to(wl_flows *t, const unsigned part, const wl_shape g, const uint64_t *k, uint64_t h, uint32_t tick) {
-    if (g.halvings && WL_UNLIKELY(t->used[part] >= t->most[part])) wl_flow_grow(t, part, g, tick);
-    uint32_t i = wl_flow_home(t, part, g, h);
+WL_INLINE void *wl_core_table_add_to(wl_core_table *t, const unsigned part, const wl_shape g, const uint64_t *k, uint64_t h, uint32_t tick) {
+    if (g.halvings && WL_UNLIKELY(t->used[part] >= t->most[part])) wl_core_table_grow(t, part, g, tick);
+    uint32_t i = wl_core_table_home(t, part, g, h);
     while (wl_slot_stamp(wl_slot_at(t, part, g, i), g)) if (++i == g.slots) i = 0;
     if (i >= t->top[part]) t->top[part] = i + 1;
     uint8_t *s = wl_slot_at(t, part, g, i);
@@ -474,31 +474,31 @@ WL_INLINE void *wl_flow_add_to(wl_flows *t, const unsigned part, const wl_shape 
     return s + g.value;
 }
 /* Room for the value of a key that is not there; NULL: the table is full. */
-WL_INLINE void *wl_flow_add(wl_flows *t, const wl_shape *g, unsigned part, const uint64_t *k, uint64_t h, uint32_t tick) {
-    if (WL_UNLIKELY(t->used[0] + t->used[1] >= t->capacity) && !wl_flow_reclaim(t, g, part, h, tick)) { t->stats.rejected++; return NULL; }
+WL_INLINE void *wl_core_table_add(wl_core_table *t, const wl_shape *g, unsigned part, const uint64_t *k, uint64_t h, uint32_t tick) {
+    if (WL_UNLIKELY(t->used[0] + t->used[1] >= t->capacity) && !wl_core_table_reclaim(t, g, part, h, tick)) { t->stats.rejected++; return NULL; }
     t->stats.entries++;
     t->stats.inserts++;
-    return g[1].slots && WL_UNLIKELY(part) ? wl_flow_add_to(t, 1, g[1], k, h, tick) : wl_flow_add_to(t, 0, g[0], k, h, tick);
+    return g[1].slots && WL_UNLIKELY(part) ? wl_core_table_add_to(t, 1, g[1], k, h, tick) : wl_core_table_add_to(t, 0, g[0], k, h, tick);
 }
-WL_INLINE bool wl_flow_remove(wl_flows *t, const wl_shape *g, unsigned part, const uint64_t *k, uint64_t h, uint32_t tick) {
+WL_INLINE bool wl_core_table_remove(wl_core_table *t, const wl_shape *g, unsigned part, const uint64_t *k, uint64_t h, uint32_t tick) {
     if (!g[1].slots) part = 0;
-    uint8_t *s = wl_flow_seek_in(t, part, g[part], k, h, tick);
-    if (s) wl_flow_free(t, part, g[part], (uint32_t)((size_t)(s - t->slot[part]) / g[part].size));
+    uint8_t *s = wl_core_table_seek_in(t, part, g[part], k, h, tick);
+    if (s) wl_core_table_free(t, part, g[part], (uint32_t)((size_t)(s - t->slot[part]) / g[part].size));
     return s != NULL;
 }
-static inline uint64_t wl_flow_len(wl_flows *t, const wl_shape *g, uint32_t tick) {
-    for (unsigned p = 0; t->idle && p < 2; p++) if (t->used[p]) wl_flow_expire(t, p, g[p], 0, t->top[p], tick);
+static inline uint64_t wl_core_table_len(wl_core_table *t, const wl_shape *g, uint32_t tick) {
+    for (unsigned p = 0; t->idle && p < 2; p++) if (t->used[p]) wl_core_table_expire(t, p, g[p], 0, t->top[p], tick);
     return (uint64_t)t->used[0] + t->used[1];
 }
-static inline uint64_t wl_slot_hash(const wl_flows *t, const uint8_t *s, const wl_shape g) {
+static inline uint64_t wl_slot_hash(const wl_core_table *t, const uint8_t *s, const wl_shape g) {
     uint64_t k[64];
     wl_slot_key(s, g, k);
-    return wl_flow_hash(t, k, g.words);
+    return wl_core_table_hash(t, k, g.words);
 }
 /* The next taken slot from *cursor on, and its array. The cursor moves behind it. NULL: none is
  * near; if the cursor is all ones, the walk has ended. If the last slot was removed and another
  * entry has moved up there, that entry is the next one. */
-static inline const uint8_t *wl_flow_next(wl_flows *t, const wl_shape *g, uint64_t *cursor, unsigned *part, uint32_t tick) {
+static inline const uint8_t *wl_core_table_next(wl_core_table *t, const wl_shape *g, uint64_t *cursor, unsigned *part, uint32_t tick) {
     const uint64_t all = (uint64_t)g[0].slots + g[1].slots;
     bool back = *cursor && *cursor == t->walk;
     for (unsigned near = 0; near < WL_WALK; near++, back = false) {
@@ -522,7 +522,7 @@ static inline const uint8_t *wl_flow_next(wl_flows *t, const wl_shape *g, uint64
 /* Whether copies are used from now on; to be called behind a batch. They stay as long as they
  * answer seven of eight lookups. That is judged after sixteen lookups for each slot. If they do
  * not, they are tried again after 64 times as many. */
-static inline void wl_front_weigh(wl_flows *t, const wl_shape *g) {
+static inline void wl_front_weigh(wl_core_table *t, const wl_shape *g) {
     const uint64_t trial = UINT64_C(16) * g[0].front;
     t->asked += t->stats.hits + t->stats.misses;
     if (WL_LIKELY(t->asked < (t->copies ? trial : 64 * trial))) return;

@@ -2,14 +2,14 @@
  * time. The end of core_hash_table.h includes this file.
  *
  * Expiry costs nothing per frame. An expired entry is absent for lookups (wl_slot_expired), and the
- * next insertion that passes takes its slot (wl_flow_expire). As time goes on, wl_flow_tend sweeps
+ * next insertion that passes takes its slot (wl_core_table_expire). As time goes on, wl_core_table_tend sweeps
  * the whole table in small parts, before stamps wrap. */
 #ifndef WL_IDLE_EXPIRY_H
 #define WL_IDLE_EXPIRY_H
 
 /* Time has come to `ticks`: sweeps as much as is due. All slots are seen in less than half the time
    after which stamps come round. */
-static __attribute__((noinline)) void wl_flow_sweep(wl_flows *t, const wl_shape *g, uint64_t ticks, uint32_t tick) {
+static __attribute__((noinline)) void wl_core_table_sweep(wl_core_table *t, const wl_shape *g, uint64_t ticks, uint32_t tick) {
     uint64_t gone = ticks > t->tended ? ticks - t->tended : 0;
     t->tended = ticks;
     for (unsigned p = 0; p < 2; p++) {
@@ -24,13 +24,13 @@ static __attribute__((noinline)) void wl_flow_sweep(wl_flows *t, const wl_shape 
             t->moves++;
         } else {
             const uint64_t top = t->top[p], wish = top * gone / t->idle, must = (top * gone >> 20) + 1, n = wish < 64 ? wish : 64;
-            wl_flow_sweep_on(t, p, g[p], (uint32_t)(n < must ? must : n), tick);
+            wl_core_table_sweep_on(t, p, g[p], (uint32_t)(n < must ? must : n), tick);
         }
-        if (!t->used[p]) wl_flow_begin(t, p, g[p]);
+        if (!t->used[p]) wl_core_table_begin(t, p, g[p]);
     }
 }
 /* To be called before a table that expires is used at a new time. */
-WL_INLINE void wl_flow_tend(wl_flows *t, const wl_shape *g, const wl_core *c, const unsigned shift) {
-    if (WL_UNLIKELY(c->now >> shift != t->tended)) wl_flow_sweep(t, g, c->now >> shift, wl_tick(c, shift));
+WL_INLINE void wl_core_table_tend(wl_core_table *t, const wl_shape *g, const wl_core *c, const unsigned shift) {
+    if (WL_UNLIKELY(c->now >> shift != t->tended)) wl_core_table_sweep(t, g, c->now >> shift, wl_tick(c, shift));
 }
 #endif

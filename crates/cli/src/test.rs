@@ -187,7 +187,7 @@ fn simulate(
     steps.iter().try_for_each(|(span, step)| play.step(step).map_err(|e| format!("{}: {e}", place(module, span))))
 }
 
-/// A test of an app of two halves: each step is for one of them, by its port; time is both's.
+/// A test of an app with two kinds of cores: each step is for one of them, by its port.
 fn both(module: &Module, packets: Arc<App>, services: Arc<App>, steps: &[(Span, SimStep)]) -> Result<(), String> {
     let mut services = Play::new(module, services)?;
     let sim = PacketSim::from(packets.clone(), services.sim.now()).map_err(|e| e.to_string())?;

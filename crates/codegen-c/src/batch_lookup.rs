@@ -7,7 +7,7 @@
 //! handler still needs are kept.
 //!
 //! Tables of masks that no frame changes are looked up between the loops, for all frames at once
-//! (wl_wild_find_each). The same happens where the lookup follows a miss in an exact table.
+//! (wl_tuple_space_find_each). The same happens where the lookup follows a miss in an exact table.
 
 use crate::frame_counts::{self, destination};
 use crate::gen::Gen;
@@ -132,7 +132,9 @@ impl<'m> Gen<'m> {
             .enumerate()
             .map(|(n, c)| format!(".when_{n} = {}", self.expr(&Scope::default(), &c.cond)))
             .collect();
-        first.extend(kept.filled.map(|t| format!(".filled = wl_flow_any(&wl_state(x)->{})", names::table(self.m, t))));
+        first.extend(
+            kept.filled.map(|t| format!(".filled = wl_core_table_any(&wl_state(x)->{})", names::table(self.m, t))),
+        );
         format!("wl_kept_{i} keep = {{{}}};\n", if first.is_empty() { "0".into() } else { first.join(", ") })
     }
 
@@ -252,7 +254,7 @@ impl<'m> Gen<'m> {
             (names::table(self.m, u.table), self.guard(u, scope), self.tick(&self.m.tables[u.table.index()]));
         let pack = self.flow_packer(self.m.tables[u.table.index()].key);
         let key = self.packed_key(u, scope, &|e| format!("a->part = {pack}(a->k, {e});\n"));
-        let ready = format!("{key}a->h = wl_flow_hash_of(table, {name}_shape, a->part, a->k);\nwl_flow_prefetch(table, {name}_shape, a->part, a->k, a->h, {now});\n");
+        let ready = format!("{key}a->h = wl_core_table_hash_of(table, {name}_shape, a->part, a->k);\nwl_core_table_prefetch(table, {name}_shape, a->part, a->k, a->h, {now});\n");
         let ready = if is_steady(self.m, u.table) { format!("if (any) {{\n{ready}}}\n") } else { ready };
         let unknown = if seen { "a->slot = NULL;\n" } else { "" };
         format!("{unknown}if ({guard}) {{\n{ready}}}\n")
@@ -282,7 +284,7 @@ impl<'m> Gen<'m> {
             let (table, now) = (names::table(self.m, e.table), self.tick(&self.m.tables[e.table.index()]));
             format!(
                 "if (any) for (uint64_t left = who; left; left &= left - 1) {{\nconst unsigned k = (unsigned)__builtin_ctzll(left);\n\
-                 if (wl_flow_has(table, {table}_shape, batched[k].part, batched[k].k, batched[k].h, {now})) who &= ~(UINT64_C(1) << k);\n}}\n"
+                 if (wl_core_table_has(table, {table}_shape, batched[k].part, batched[k].k, batched[k].h, {now})) who &= ~(UINT64_C(1) << k);\n}}\n"
             )
         });
         let even = lanes.map_or(0, |l| l.plan.even().iter().fold(0u64, |even, (w, _)| even | 1 << w));
@@ -294,8 +296,8 @@ impl<'m> Gen<'m> {
             ),
         };
         format!(
-            "/* All lookups at once. */\n{mark}uint32_t entry[WL_WILD_KEYS];\nmemset(entry, 255, sizeof entry);\n{known}{missed}\
-             if (who) wl_wild_find_each(&wl_state(x)->{name}, column[0], who, entry, {}, {even});\n", self.words32(t)
+            "/* All lookups at once. */\n{mark}uint32_t entry[WL_TUPLE_SPACE_KEYS];\nmemset(entry, 255, sizeof entry);\n{known}{missed}\
+             if (who) wl_tuple_space_find_each(&wl_state(x)->{name}, column[0], who, entry, {}, {even});\n", self.words32(t)
         )
     }
 
@@ -333,12 +335,12 @@ impl<'m> Gen<'m> {
         let seek = a.masked.as_ref().map_or(String::new(), |u| self.masked_seek(u, a.exact.as_ref(), lanes));
         let ready = format!("{keep}{exact}{masked}");
         let mut tables = a.exact.as_ref().map_or(String::new(), |u| {
-            let any = if is_steady(self.m, u.table) { "const bool any = wl_flow_any(table);\n" } else { "" };
-            format!("wl_flows *const table = &wl_state(x)->{};\n{any}", names::table(self.m, u.table))
+            let any = if is_steady(self.m, u.table) { "const bool any = wl_core_table_any(table);\n" } else { "" };
+            format!("wl_core_table *const table = &wl_state(x)->{};\n{any}", names::table(self.m, u.table))
         });
         if let Some(u) = &a.masked {
             tables.push_str(&format!(
-                "uint32_t (*const column)[WL_WILD_KEYS] = wl_state(x)->{}_columns;\n",
+                "uint32_t (*const column)[WL_TUPLE_SPACE_KEYS] = wl_state(x)->{}_columns;\n",
                 names::table(self.m, u.table)
             ))
         }
@@ -458,8 +460,8 @@ impl<'m> Gen<'m> {
             "uint64_t same = 0; /* frames of the shape that most have */\n#ifdef WL_LANES\n{either}uint64_t asks = 0, words[{}][64] __attribute__((aligned(64))), hash[64];\n\
              if (wl_lanes_try(&rest)) {{\nfor (uint32_t k = 0; k + WL_LANES <= m; k += WL_LANES) {{\n{group}same |= (uint64_t)ok << k;\n}}\n\
              wl_lanes_had(&rest, same);\n}}\nuint8_t *slot[64]; /* where searches begin, then where they end */\nif (~asks) memset(slot, 0, sizeof slot);\n\
-             const wl_places places = wl_flow_places(table, 0, {name}_shape[0]);\n{each}\
-             hash[k] = wl_flow_hash_of(table, {name}_shape, 0, key);\nslot[k] = wl_place_of(places, {name}_shape[0], hash[k]);\nwl_slot_prefetch({name}_shape[0], slot[k], places.crowded);\n}}\n\
+             const wl_places places = wl_core_table_places(table, 0, {name}_shape[0]);\n{each}\
+             hash[k] = wl_core_table_hash_of(table, {name}_shape, 0, key);\nslot[k] = wl_place_of(places, {name}_shape[0], hash[k]);\nwl_slot_prefetch({name}_shape[0], slot[k], places.crowded);\n}}\n\
              {}#endif\n{OTHERS}",
             keys.plan.pairs(), if keys.seen { seek } else { String::new() }
         )
@@ -469,7 +471,7 @@ impl<'m> Gen<'m> {
     fn known_ahead(&self, keys: &VectorKeys, u: &KeySite, i: usize) -> String {
         let name = names::table(self.m, u.table);
         let slot = if keys.seen {
-            format!(", .slot = wl_flow_still(table, {name}_shape[0], slot[k], moves, now)")
+            format!(", .slot = wl_core_table_still(table, {name}_shape[0], slot[k], moves, now)")
         } else {
             String::new()
         };
@@ -633,7 +635,7 @@ impl VectorHandler<'_> {
             return String::new();
         }
         let fill: String =
-            even.iter().map(|(w, v)| format!("wl_lanes_fill(column[{w}], WL_WILD_KEYS, {v:#x}u);\n")).collect();
+            even.iter().map(|(w, v)| format!("wl_lanes_fill(column[{w}], WL_TUPLE_SPACE_KEYS, {v:#x}u);\n")).collect();
         let even = format!("wl_state(x)->{table}_even");
         format!("if (WL_UNLIKELY({even} != {0})) {{\n{fill}{even} = {0};\n}}\n", handler + 1)
     }

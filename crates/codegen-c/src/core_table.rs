@@ -39,7 +39,7 @@ impl<'m> Gen<'m> {
             let (whole, front) = (packed(m, t.key).unwrap_or(8), t.front());
             let keys: Vec<u64> = short(m, t.key).into_iter().chain([whole]).collect();
             let mut shapes = Vec::new();
-            text.push_str(&format!("wl_flows {n}; /* capacity {capacity} */\n"));
+            text.push_str(&format!("wl_core_table {n}; /* capacity {capacity} */\n"));
             for (part, key) in keys.iter().enumerate() {
                 sizes.push_str(&format!("WL_SLOT_NAMES({n}_{part}, {capacity}, {key}, {value});\n"));
                 shapes.push(format!("WL_SHAPE({n}_{part}, {capacity}, {key}, {front})"));
@@ -78,8 +78,8 @@ impl<'m> Gen<'m> {
             };
             let seed = "wl_table_seed(core) ^ wl_random(x, UINT64_MAX)";
             text.push_str(&format!(
-                "wl_state(x)->{n} = (wl_flows){{.slot = {{wl_state(x)->{n}_slot_0, {}}}, {front}.seed = {{{seed}, {seed}}}, .capacity = {}, .idle = {}, .lru = {}}};\n\
-                 wl_flow_begin(&wl_state(x)->{n}, 0, {n}_shape[0]);\nwl_flow_begin(&wl_state(x)->{n}, 1, {n}_shape[1]);\n",
+                "wl_state(x)->{n} = (wl_core_table){{.slot = {{wl_state(x)->{n}_slot_0, {}}}, {front}.seed = {{{seed}, {seed}}}, .capacity = {}, .idle = {}, .lru = {}}};\n\
+                 wl_core_table_begin(&wl_state(x)->{n}, 0, {n}_shape[0]);\nwl_core_table_begin(&wl_state(x)->{n}, 1, {n}_shape[1]);\n",
                 second("slot"), t.capacity, if t.idle == 0 { 0 } else { (t.idle >> tick_shift(t)).max(1) }, t.evict_lru
             ));
         }
@@ -97,7 +97,7 @@ impl<'m> Gen<'m> {
         let expires = |t: &&Table| is_core_table(m, t) && t.idle > 0;
         let tend = |(i, t): (usize, &Table)| {
             let n = names::table(m, TableId(i as u32));
-            format!("wl_flow_tend(&wl_state(x)->{n}, {n}_shape, core, {});\n", tick_shift(t))
+            format!("wl_core_table_tend(&wl_state(x)->{n}, {n}_shape, core, {});\n", tick_shift(t))
         };
         m.tables.iter().enumerate().filter(|(_, t)| expires(t)).map(tend).collect()
     }
@@ -299,7 +299,7 @@ impl<'m> BodyGen<'_, 'm> {
     fn flow_key(&mut self, table: TableId, key: &'m Expr) {
         let t = &self.g.m.tables[table.index()];
         let (words, name) = (self.g.words(t), names::table(self.g.m, table));
-        line!(self, "{{ wl_flows *ft_ = &wl_state(x)->{name};\nconst wl_shape *const g_ = {name}_shape;\nconst uint32_t now_ = wl_tick(x->core, {});", tick_shift(t));
+        line!(self, "{{ wl_core_table *ft_ = &wl_state(x)->{name};\nconst wl_shape *const g_ = {name}_shape;\nconst uint32_t now_ = wl_tick(x->core, {});", tick_shift(t));
         if self.is_batched(key) {
             line!(self, "const uint64_t *k_ = batched->k, h_ = batched->h;\nconst unsigned part_ = batched->part;");
             return;
@@ -307,7 +307,7 @@ impl<'m> BodyGen<'_, 'm> {
         let (pack, c, text) = (self.g.flow_packer(t.key), self.g.cty(t.key), self.expr(key));
         line!(self, "{c} key_ = {text};");
         self.check(key.may_fault());
-        line!(self, "uint64_t k_[{words}];\nconst unsigned part_ = {pack}(k_, key_);\nconst uint64_t h_ = wl_flow_hash_of(ft_, g_, part_, k_);");
+        line!(self, "uint64_t k_[{words}];\nconst unsigned part_ = {pack}(k_, key_);\nconst uint64_t h_ = wl_core_table_hash_of(ft_, g_, part_, k_);");
     }
 
     /// Whether the lookup in an exact table was prepared before.
@@ -330,7 +330,7 @@ impl<'m> BodyGen<'_, 'm> {
         if self.is_batched(key) {
             line!(self, "kept.asked_{n} += {found} ? UINT64_C(1) : UINT64_C(1) << 32;")
         } else {
-            line!(self, "wl_flow_asked(ft_, {found});")
+            line!(self, "wl_core_table_asked(ft_, {found});")
         }
     }
 
@@ -343,7 +343,7 @@ impl<'m> BodyGen<'_, 'm> {
                 let (at, slot) = self.flow_at(key);
                 line!(
                     self,
-                    "{dst}.has = {any}wl_flow_read{at}(ft_, g_, {slot}part_, k_, h_, now_, &{dst}.v, sizeof {dst}.v);"
+                    "{dst}.has = {any}wl_core_table_read{at}(ft_, g_, {slot}part_, k_, h_, now_, &{dst}.v, sizeof {dst}.v);"
                 );
                 self.flow_asked(*table, key, &format!("{dst}.has"));
                 line!(self, "}}");
@@ -354,7 +354,7 @@ impl<'m> BodyGen<'_, 'm> {
                 self.check(e.may_fault());
                 self.flow_key(*table, key);
                 let leave = self.leave_fault();
-                line!(self, "{c} *v_ = wl_flow_seek(ft_, g_, part_, k_, h_, now_);\nif (!v_) v_ = wl_flow_add(ft_, g_, part_, k_, h_, now_);");
+                line!(self, "{c} *v_ = wl_core_table_seek(ft_, g_, part_, k_, h_, now_);\nif (!v_) v_ = wl_core_table_add(ft_, g_, part_, k_, h_, now_);");
                 line!(
                     self,
                     "if (WL_UNLIKELY(!v_)) {{ wl_fail(x, WL_F_FULL, {}); {leave} }}\n*v_ = val_; }} }}",
@@ -364,13 +364,16 @@ impl<'m> BodyGen<'_, 'm> {
             TableStmt::Remove { table, key, dst } => {
                 self.flow_key(*table, key);
                 let set = dst.map(|d| format!("{} = ", self.name(d))).unwrap_or_default();
-                line!(self, "{set}wl_flow_remove(ft_, g_, part_, k_, h_, now_); }}");
+                line!(self, "{set}wl_core_table_remove(ft_, g_, part_, k_, h_, now_); }}");
             }
             TableStmt::Update { table, key, entry, body, place } => self.flow_update(*table, key, *entry, body, *place),
             TableStmt::Len { table, dst } => {
                 let (name, dst, shift) =
                     (names::table(self.g.m, *table), self.name(*dst), tick_shift(&self.g.m.tables[table.index()]));
-                line!(self, "{dst} = wl_flow_len(&wl_state(x)->{name}, {name}_shape, wl_tick(x->core, {shift}));");
+                line!(
+                    self,
+                    "{dst} = wl_core_table_len(&wl_state(x)->{name}, {name}_shape, wl_tick(x->core, {shift}));"
+                );
             }
             TableStmt::Next { table, cursor, key, value, more, .. } => {
                 let t = &self.g.m.tables[table.index()];
@@ -382,7 +385,7 @@ impl<'m> BodyGen<'_, 'm> {
                 );
                 let (cursor, key, value, more) =
                     (self.name(*cursor), self.name(*key), self.name(*value), self.name(*more));
-                line!(self, "{{ unsigned part_;\nconst wl_shape *const g_ = {name}_shape;\nconst uint8_t *s_ = wl_flow_next(&wl_state(x)->{name}, g_, &{cursor}, &part_, wl_tick(x->core, {shift}));\n{more} = s_ != NULL;");
+                line!(self, "{{ unsigned part_;\nconst wl_shape *const g_ = {name}_shape;\nconst uint8_t *s_ = wl_core_table_next(&wl_state(x)->{name}, g_, &{cursor}, &part_, wl_tick(x->core, {shift}));\n{more} = s_ != NULL;");
                 line!(self, "if (s_) {{ uint64_t k_[{}]; wl_slot_key(s_, g_[part_], k_); {key} = {unpack}(k_, part_); {value} = *(const {c} *)(const void *)(s_ + g_[part_].value); }} }}", self.g.words(t));
             }
             // Such tables have no other entries: `lang` refuses these.
@@ -401,10 +404,10 @@ impl<'m> BodyGen<'_, 'm> {
         let zero = self.g.zero(self.g.m.tables[table.index()].value);
         self.flow_key(table, key);
         let (at, slot) = self.flow_at(key);
-        line!(self, "{c} *v_ = wl_flow_find{at}(ft_, g_, {slot}part_, k_, h_, now_);\nif (v_) {name} = *v_; else {name} = {zero};");
+        line!(self, "{c} *v_ = wl_core_table_find{at}(ft_, g_, {slot}part_, k_, h_, now_);\nif (v_) {name} = *v_; else {name} = {zero};");
         self.flow_asked(table, key, "(v_ != NULL)");
         self.block(body);
         let leave = self.leave_fault();
-        line!(self, "if (!v_) v_ = wl_flow_add(ft_, g_, part_, k_, h_, now_);\nif (WL_UNLIKELY(!v_)) {{ wl_fail(x, WL_F_FULL, {}); {leave} }}\n*v_ = {name}; }}", place.0);
+        line!(self, "if (!v_) v_ = wl_core_table_add(ft_, g_, part_, k_, h_, now_);\nif (WL_UNLIKELY(!v_)) {{ wl_fail(x, WL_F_FULL, {}); {leave} }}\n*v_ = {name}; }}", place.0);
     }
 }

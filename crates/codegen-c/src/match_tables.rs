@@ -45,8 +45,8 @@ impl Gen<'_> {
             let (n, value, cap) = (names::table(m, TableId(i as u32)), self.stored(t.value), t.capacity);
             text.push_str(&match t.kind {
                 TableKind::Wildcard | TableKind::Lpm => format!(
-                    "wl_wild {n}; /* capacity {cap} */\nuint32_t {n}_memory[WL_WILD_WORDS({0}, {cap})];\n{value} {n}_value[{cap}];\n\
-                     _Alignas(64) uint32_t {n}_columns[{0}][WL_WILD_KEYS]; /* keys of a batch, in columns */\n\
+                    "wl_tuple_space {n}; /* capacity {cap} */\nuint32_t {n}_memory[WL_TUPLE_SPACE_WORDS({0}, {cap})];\n{value} {n}_value[{cap}];\n\
+                     _Alignas(64) uint32_t {n}_columns[{0}][WL_TUPLE_SPACE_KEYS]; /* keys of a batch, in columns */\n\
                      uint32_t {n}_even; /* the handler, from 1 on, whose keys these are; words that are the same for common frames are in their columns */\n", words32(m, t)
                 ),
                 TableKind::Ring => format!("wl_ring {n}; /* capacity {cap} */\n{value} {n}_value[{cap}];\n"),
@@ -67,7 +67,7 @@ impl Gen<'_> {
             let (n, cap) = (names::table(m, TableId(i as u32)), t.capacity);
             let seed = "wl_table_seed(core) ^ wl_random(x, UINT64_MAX)";
             text.push_str(&match t.kind {
-                TableKind::Wildcard | TableKind::Lpm => format!("wl_wild_init(&wl_state(x)->{n}, wl_state(x)->{n}_memory, {}, {cap});\n", words32(m, t)),
+                TableKind::Wildcard | TableKind::Lpm => format!("wl_tuple_space_init(&wl_state(x)->{n}, wl_state(x)->{n}_memory, {}, {cap});\n", words32(m, t)),
                 TableKind::Bloom | TableKind::CountMin | TableKind::HyperLogLog => {
                     let (whose, seed) = if m.sharing(t) == TableSharing::One { ("wl_shared(x)", format!("wl_shared(x)->{n}_seed")) } else { ("wl_state(x)", seed.to_string()) };
                     let places = match t.kind { TableKind::Bloom => format!("WL_BLOOM_BITS({cap})"), TableKind::CountMin => format!("UINT64_C({})", cms_width(t)), TableKind::HyperLogLog => "0".into(), TableKind::Exact | TableKind::Wildcard | TableKind::Lpm | TableKind::Array | TableKind::Ring => "0".into() };
@@ -189,7 +189,10 @@ impl<'m> BodyGen<'_, 'm> {
                     return;
                 } else {
                     self.words(t, key, "k_");
-                    line!(self, "const uint32_t e_ = wl_wild_find(&{n}, (const uint32_t *)(const void *)k_, {words});");
+                    line!(
+                        self,
+                        "const uint32_t e_ = wl_tuple_space_find(&{n}, (const uint32_t *)(const void *)k_, {words});"
+                    );
                 }
                 line!(self, "{dst}.has = e_ != UINT32_MAX;");
                 line!(self, "if ({dst}.has) {{ {dst}.v = {load}; {n}.stats.hits++; }} else {n}.stats.misses++;\n}}");
@@ -204,7 +207,7 @@ impl<'m> BodyGen<'_, 'm> {
                 let prio =
                     if t.kind == TableKind::Lpm { format!("wl_ones(m_, {})", self.g.words(t)) } else { "prio_".into() };
                 let leave = self.leave_fault();
-                line!(self, "uint32_t e_ = wl_wild_insert(&{n}, (const uint32_t *)(const void *)k_, (const uint32_t *)(const void *)m_, {prio});");
+                line!(self, "uint32_t e_ = wl_tuple_space_insert(&{n}, (const uint32_t *)(const void *)k_, (const uint32_t *)(const void *)m_, {prio});");
                 line!(self, "if (WL_UNLIKELY(e_ == UINT32_MAX)) {{ wl_fail(x, WL_F_FULL, {}); {leave} }}", place.0);
                 let store = self.g.store(t.value, &value, "val_");
                 line!(self, "{store}\n}}");
@@ -217,7 +220,7 @@ impl<'m> BodyGen<'_, 'm> {
                 let prio =
                     if t.kind == TableKind::Lpm { format!("wl_ones(m_, {})", self.g.words(t)) } else { "prio_".into() };
                 let set = dst.map(|d| format!("{} = ", self.name(d))).unwrap_or_default();
-                line!(self, "{set}wl_wild_delete(&{n}, (const uint32_t *)(const void *)k_, (const uint32_t *)(const void *)m_, {prio}); }}");
+                line!(self, "{set}wl_tuple_space_delete(&{n}, (const uint32_t *)(const void *)k_, (const uint32_t *)(const void *)m_, {prio}); }}");
             }
             TableStmt::Len { dst, .. } => {
                 let dst = self.name(*dst);
@@ -226,11 +229,14 @@ impl<'m> BodyGen<'_, 'm> {
             TableStmt::Next { cursor, key, value: v, more, masked, .. } => {
                 let (unpack, load, all) = (self.g.unpacker(t.key), load(self.g, &value), self.g.words(t));
                 let (cursor, key, v, more) = (self.name(*cursor), self.name(*key), self.name(*v), self.name(*more));
-                line!(self, "{{ uint32_t e_ = wl_wild_next(&{n}, &{cursor});\n{more} = e_ != UINT32_MAX;\nif ({more}) {{ uint64_t k_[{all}] = {{0}};");
-                line!(self, "memcpy(k_, wl_wild_key(&{n}, e_), {words} * 4);\n{key} = {unpack}(k_); {v} = {load};");
+                line!(self, "{{ uint32_t e_ = wl_tuple_space_next(&{n}, &{cursor});\n{more} = e_ != UINT32_MAX;\nif ({more}) {{ uint64_t k_[{all}] = {{0}};");
+                line!(
+                    self,
+                    "memcpy(k_, wl_tuple_space_key(&{n}, e_), {words} * 4);\n{key} = {unpack}(k_); {v} = {load};"
+                );
                 if let Some((mask, priority)) = masked {
                     let (mask, priority) = (self.name(*mask), self.name(*priority));
-                    line!(self, "memcpy(k_, wl_wild_mask(&{n}, e_), {words} * 4);\n{mask} = {unpack}(k_); {priority} = *wl_wild_priority(&{n}, e_);");
+                    line!(self, "memcpy(k_, wl_tuple_space_mask(&{n}, e_), {words} * 4);\n{mask} = {unpack}(k_); {priority} = *wl_tuple_space_priority(&{n}, e_);");
                 }
                 line!(self, "}} }}");
                 self.check(copied);

@@ -7,15 +7,15 @@
 //! read a counter that packets count, alone or as connections do; it then sees the sum of all
 //! cores.
 
-use crate::desc::{Half, PortKind};
+use crate::desc::{CoreKind, PortKind};
 use crate::*;
 use std::collections::BTreeSet;
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Partition {
-    pub handlers: Vec<Half>,
-    pub counters: Vec<Half>,
-    pub tables: Vec<Half>,
+    pub handlers: Vec<CoreKind>,
+    pub counters: Vec<CoreKind>,
+    pub tables: Vec<CoreKind>,
     pub conflicts: Vec<PartitionConflict>,
 }
 
@@ -50,51 +50,52 @@ pub fn of(m: &Module) -> Option<Partition> {
     let uses: Vec<Uses> =
         m.handlers.iter().map(|h| if h.on.is_test() { Uses::default() } else { Uses::of(m, h) }).collect();
     let mut conflicts = Vec::new();
-    let mut handlers: Vec<Half> = uses
+    let mut handlers: Vec<CoreKind> = uses
         .iter()
         .enumerate()
         .map(|(handler, u)| match (u.frames, u.streams) {
             (true, true) => {
                 conflicts.push(PartitionConflict::Ports { handler });
-                Half::Both
+                CoreKind::Both
             }
-            (true, false) => Half::Packets,
-            (false, true) => Half::Services,
-            (false, false) => Half::Both,
+            (true, false) => CoreKind::Packets,
+            (false, true) => CoreKind::Services,
+            (false, false) => CoreKind::Both,
         })
         .collect();
-    // A timer or a signal that uses things of one half only is that half's, too.
+    // A timer or a signal that uses things of one kind of cores only runs there, too.
     while let Some(n) =
-        (0..handlers.len()).find(|n| handlers[*n] == Half::Both && side(m, &uses, &handlers, *n) != Half::Both)
+        (0..handlers.len()).find(|n| handlers[*n] == CoreKind::Both && side(m, &uses, &handlers, *n) != CoreKind::Both)
     {
         handlers[n] = side(m, &uses, &handlers, n);
     }
-    let at =
-        |half: Half, of: &dyn Fn(&Uses) -> bool| (0..handlers.len()).find(|n| handlers[*n] == half && of(&uses[*n]));
-    let alone = |of: &dyn Fn(&Uses) -> bool| match (
-        (0..handlers.len()).any(|n| handlers[n] == Half::Both && of(&uses[n])),
-        at(Half::Packets, of),
-        at(Half::Services, of),
-    ) {
-        (false, Some(_), None) => Half::Packets,
-        (false, None, Some(_)) => Half::Services,
-        _ => Half::Both,
+    let at = |core_kind: CoreKind, of: &dyn Fn(&Uses) -> bool| {
+        (0..handlers.len()).find(|n| handlers[*n] == core_kind && of(&uses[*n]))
     };
-    let counters: Vec<Half> = (0..m.counters.len())
+    let alone = |of: &dyn Fn(&Uses) -> bool| match (
+        (0..handlers.len()).any(|n| handlers[n] == CoreKind::Both && of(&uses[n])),
+        at(CoreKind::Packets, of),
+        at(CoreKind::Services, of),
+    ) {
+        (false, Some(_), None) => CoreKind::Packets,
+        (false, None, Some(_)) => CoreKind::Services,
+        _ => CoreKind::Both,
+    };
+    let counters: Vec<CoreKind> = (0..m.counters.len())
         .map(|n| alone(&|u| u.changes.contains(&Resource::Counter(CounterId(n as u32)))))
         .collect();
-    let tables: Vec<Half> =
+    let tables: Vec<CoreKind> =
         (0..m.tables.len()).map(|n| alone(&|u| !u.signal && u.touches(Resource::Table(TableId(n as u32))))).collect();
     let things: BTreeSet<Resource> = uses.iter().flat_map(|u| u.reads.union(&u.changes)).copied().collect();
     for thing in things {
-        let packets = at(Half::Packets, &|u| u.touches(thing));
-        let services = at(Half::Services, &|u| u.touches(thing));
+        let packets = at(CoreKind::Packets, &|u| u.touches(thing));
+        let services = at(CoreKind::Services, &|u| u.touches(thing));
         let (Some(packets), Some(services)) = (packets, services) else { continue };
         let apart = match thing {
             Resource::State(_) | Resource::Queue(_) => true,
             Resource::Counter(c) => {
-                let read = |half| at(half, &|u| u.reads.contains(&thing)).is_some();
-                read(Half::Packets) && counters[c.index()] != Half::Packets
+                let read = |core_kind| at(core_kind, &|u| u.reads.contains(&thing)).is_some();
+                read(CoreKind::Packets) && counters[c.index()] != CoreKind::Packets
             }
             Resource::Table(t) => match m.tables[t.index()].kind {
                 TableKind::Ring => true,
@@ -113,9 +114,9 @@ pub fn of(m: &Module) -> Option<Partition> {
     Some(Partition { handlers, counters, tables, conflicts })
 }
 
-/// The half that all things that a handler uses belong to; `Both` where they have none, or not the
-/// same.
-fn side(m: &Module, uses: &[Uses], handlers: &[Half], n: usize) -> Half {
+/// The kind of cores that all things that a handler uses belong to; `Both` where they have none, or
+/// not the same.
+fn side(m: &Module, uses: &[Uses], handlers: &[CoreKind], n: usize) -> CoreKind {
     let mut seen = BTreeSet::new();
     for thing in uses[n].reads.union(&uses[n].changes) {
         // Tables with locks say nothing.
@@ -131,13 +132,17 @@ fn side(m: &Module, uses: &[Uses], handlers: &[Half], n: usize) -> Half {
             }
         };
         seen.extend(
-            handlers.iter().zip(uses).filter(|(h, u)| **h != Half::Both && has(u)).map(|(h, _)| *h == Half::Packets),
+            handlers
+                .iter()
+                .zip(uses)
+                .filter(|(h, u)| **h != CoreKind::Both && has(u))
+                .map(|(h, _)| *h == CoreKind::Packets),
         );
     }
     match (seen.contains(&true), seen.contains(&false)) {
-        (true, false) => Half::Packets,
-        (false, true) => Half::Services,
-        _ => Half::Both,
+        (true, false) => CoreKind::Packets,
+        (false, true) => CoreKind::Services,
+        _ => CoreKind::Both,
     }
 }
 

@@ -98,7 +98,7 @@ pub struct TableDesc {
     /// The program itself adds entries; else all come from outside.
     pub written: bool,
     /// Whose handlers use it.
-    pub half: Half,
+    pub core_kind: CoreKind,
     /// The process of the NIC has it.
     #[serde(default)]
     pub nic: bool,
@@ -114,7 +114,7 @@ impl TableDesc {
 /// Which cores of an app with frame ports and service ports ([`crate::core_partition`]); all apps
 /// else are one whole.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Half {
+pub enum CoreKind {
     #[default]
     Both,
     Packets,
@@ -592,7 +592,7 @@ pub struct HandlerDesc {
     #[serde(default = "yes")]
     pub sends: bool,
     #[serde(default)]
-    pub half: Half,
+    pub core_kind: CoreKind,
     /// The segment that it belongs to. None: each core runs it.
     #[serde(default)]
     pub segment: Option<u32>,
@@ -691,7 +691,7 @@ pub enum HandlerOn {
     /// `task->req.base` names the arguments, a `wl_param` each. The handler hands its result to
     /// `reply`.
     Signal,
-    /// Run by the other half's cores ([`Desc::half`]).
+    /// Run by the other kind of cores ([`Desc::for_cores`]).
     Elsewhere,
 }
 
@@ -770,7 +770,7 @@ pub struct CounterDesc {
     pub doc: String,
     /// Of counters: whose handlers count.
     #[serde(default)]
-    pub half: Half,
+    pub core_kind: CoreKind,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -804,18 +804,18 @@ impl Desc {
         self.ports.iter().any(|p| matches!(p.kind, PortKind::Frames { .. }))
     }
 
-    /// Frame ports and service ports: the two halves run on cores of their own.
+    /// Frame ports and service ports: each kind has cores of its own.
     pub fn is_mixed(&self) -> bool {
         is_mixed(self.ports.iter().map(|p| &p.kind))
     }
 
-    /// The handlers of one half; numbers stay the same.
-    pub fn half(&self, half: Half) -> Desc {
+    /// The handlers of one kind of cores; numbers stay the same.
+    pub fn for_cores(&self, core_kind: CoreKind) -> Desc {
         let mut d = self.clone();
-        for h in d.handlers.iter_mut().filter(|h| h.half != Half::Both && h.half != half) {
+        for h in d.handlers.iter_mut().filter(|h| h.core_kind != CoreKind::Both && h.core_kind != core_kind) {
             h.on = HandlerOn::Elsewhere;
         }
-        if half == Half::Packets {
+        if core_kind == CoreKind::Packets {
             d.merges.clear();
         }
         d

@@ -26,7 +26,7 @@ impl crate::Module {
     /// never starts them.
     pub fn desc(&self) -> Desc {
         let partition = core_partition::of(self).unwrap_or_default();
-        let half = |of: &[Half], n: usize| of.get(n).copied().unwrap_or_default();
+        let core_kind = |of: &[CoreKind], n: usize| of.get(n).copied().unwrap_or_default();
         let crossings = segments::place(self).unwrap_or_default().crossings;
         let nic = segments::OnNic::of(self);
         Desc {
@@ -52,7 +52,7 @@ impl crate::Module {
                 .handlers
                 .iter()
                 .enumerate()
-                .map_while(|(n, h)| handler_desc(self, h, h.plan.pause.least(), half(&partition.handlers, n)))
+                .map_while(|(n, h)| handler_desc(self, h, h.plan.pause.least(), core_kind(&partition.handlers, n)))
                 .collect(),
             counters: self
                 .counters
@@ -62,13 +62,13 @@ impl crate::Module {
                     name: c.name.clone(),
                     offset: crate::layout::counter_offset(crate::CounterId(n as u32)),
                     doc: c.doc.clone(),
-                    half: half(&partition.counters, n),
+                    core_kind: core_kind(&partition.counters, n),
                 })
                 .collect(),
             tables: (0..self.tables.len())
                 .map(|n| {
                     let on_nic = nic.as_ref().is_some_and(|nic| nic.tables[n]);
-                    TableDesc { nic: on_nic, ..table_desc(self, n, half(&partition.tables, n)) }
+                    TableDesc { nic: on_nic, ..table_desc(self, n, core_kind(&partition.tables, n)) }
                 })
                 .collect(),
             upstreams: self.upstreams.iter().map(|c| UpstreamDesc { name: c.name.clone(), port: c.port.0 }).collect(),
@@ -190,7 +190,7 @@ fn signal_desc(m: &crate::Module, n: usize, h: &crate::Handler) -> Option<Signal
     })
 }
 
-fn table_desc(m: &crate::Module, n: usize, half: Half) -> TableDesc {
+fn table_desc(m: &crate::Module, n: usize, core_kind: CoreKind) -> TableDesc {
     // Copies are alike on all cores, whoever writes them.
     let (t, mut written) = (&m.tables[n], false);
     let handlers =
@@ -198,7 +198,7 @@ fn table_desc(m: &crate::Module, n: usize, half: Half) -> TableDesc {
     for body in handlers.chain(m.inputs.iter().filter_map(|i| i.body.as_ref())) {
         crate::walk::stmts(&body.block, &mut |s| written |= s.kind.filled_table().is_some_and(|t| t.index() == n));
     }
-    let half = if t.local { Half::Packets } else { half };
+    let core_kind = if t.local { CoreKind::Packets } else { core_kind };
     let sharing = m.sharing(t);
     TableDesc {
         name: t.name.clone(),
@@ -209,12 +209,17 @@ fn table_desc(m: &crate::Module, n: usize, half: Half) -> TableDesc {
         capacity: t.capacity,
         idle: t.idle,
         evict_lru: t.evict_lru,
-        half,
+        core_kind,
         nic: false,
     }
 }
 
-fn handler_desc(m: &crate::Module, h: &crate::Handler, pauses: Option<u32>, half: Half) -> Option<HandlerDesc> {
+fn handler_desc(
+    m: &crate::Module,
+    h: &crate::Handler,
+    pauses: Option<u32>,
+    core_kind: CoreKind,
+) -> Option<HandlerDesc> {
     let on = match h.on {
         crate::On::Message { port, protocol } => {
             let alternatives = m.ports.get(port.index()).map_or(&[][..], |p| &p.protocols);
@@ -265,7 +270,7 @@ fn handler_desc(m: &crate::Module, h: &crate::Handler, pauses: Option<u32>, half
         begins: begins(m, h.on.frame_unit()),
         frames: h.frame_use(),
         sends: sends_frames(m, &h.body.block, &mut BTreeSet::new()),
-        half,
+        core_kind,
         segment: h.segment.map(|s| s.0),
     })
 }

@@ -14,7 +14,7 @@ use crate::view::Group;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use wireloom_ir::desc::{Desc, Half, ParamValue, PortKind};
+use wireloom_ir::desc::{CoreKind, Desc, ParamValue, PortKind};
 use wireloom_ir::port_options;
 
 /// A core that does not take settings within this time is stuck.
@@ -164,7 +164,7 @@ fn change(
                 port_options::copy(name, &is.options, &mut kept);
             }
             // The other part of an app in two has the other ports.
-            if frames == (app.half == Half::Packets) || app.half == Half::Both {
+            if frames == (app.core_kind == CoreKind::Packets) || app.core_kind == CoreKind::Both {
                 lines.push(line(&app.desc, &format!("{}.{name}", port.name), live));
             }
         }

@@ -45,7 +45,7 @@ pub(crate) struct RunningServices {
 /// A core's report when its ports are open.
 type Started = Result<(Waker, String), Error>;
 
-/// Opens all ports. `packets`: where the other halves of apps that have two are counted.
+/// Opens all ports. `packets`: where the other parts of apps with two kinds of cores are counted.
 pub(crate) fn start(
     apps: Vec<Service>,
     packets: Option<Arc<Group>>,

@@ -324,7 +324,7 @@ fn desc(exclusive: bool) -> Desc {
         begins: Begins::Any,
         frames: FrameUse::Edits,
         sends: true,
-        half: Half::Both,
+        core_kind: CoreKind::Both,
         segment: None,
     };
     let param = |name: &str, ty, default| ParamDesc {

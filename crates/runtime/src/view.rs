@@ -11,7 +11,7 @@ use serde_json::Value;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use wireloom_ir::desc::{Desc, Half, ParamValue, SignalDesc};
+use wireloom_ir::desc::{CoreKind, Desc, ParamValue, SignalDesc};
 
 /// Cores and the apps that run on all of them.
 pub struct Group {
@@ -39,7 +39,7 @@ impl Group {
     }
 }
 
-/// An app, or its half of services where it has two.
+/// An app, or its part for services where it has two kinds of cores.
 pub struct Hosted {
     pub app: Arc<App>,
     /// One, or the services' and the packets'.
@@ -82,12 +82,12 @@ impl Hosted {
         self.sum(|a| a.counter(i))
     }
 
-    /// Its cores that run a half; they are numbered, those of services first.
-    pub fn cores(&self, half: Half) -> Range<usize> {
-        let each: Vec<(Half, usize)> =
-            self.parts.iter().map(|p| (p.group.apps[p.number].half, p.group.stats.len())).collect();
-        let before: usize = each.iter().take_while(|(h, _)| !runs(*h, half)).map(|p| p.1).sum();
-        let those: usize = each.iter().filter(|(h, _)| runs(*h, half)).map(|p| p.1).sum();
+    /// Its cores of a kind; they are numbered, those of services first.
+    pub fn cores(&self, core_kind: CoreKind) -> Range<usize> {
+        let each: Vec<(CoreKind, usize)> =
+            self.parts.iter().map(|p| (p.group.apps[p.number].core_kind, p.group.stats.len())).collect();
+        let before: usize = each.iter().take_while(|(h, _)| !runs(*h, core_kind)).map(|p| p.1).sum();
+        let those: usize = each.iter().filter(|(h, _)| runs(*h, core_kind)).map(|p| p.1).sum();
         before..before + those
     }
 
@@ -114,15 +114,15 @@ impl Hosted {
     /// Calls a signal on every core that runs it. The answer, and whether all cores gave one.
     pub fn call(&self, signal: &SignalDesc, args: Vec<ParamValue>) -> (Value, bool) {
         let handler = signal.handler;
-        let half = self.desc().handlers.get(handler as usize).map_or(Half::Both, |h| h.half);
-        let answers = self.on(self.cores(half), move |run| run(handler, &args).ok());
+        let core_kind = self.desc().handlers.get(handler as usize).map_or(CoreKind::Both, |h| h.core_kind);
+        let answers = self.on(self.cores(core_kind), move |run| run(handler, &args).ok());
         signal::summed(self.name(), signal, answers)
     }
 }
 
-/// Whether cores of one half run a part of another half.
-fn runs(cores: Half, what: Half) -> bool {
-    cores == Half::Both || what == Half::Both || cores == what
+/// Whether cores of one kind run what belongs to another kind.
+fn runs(cores: CoreKind, what: CoreKind) -> bool {
+    cores == CoreKind::Both || what == CoreKind::Both || cores == what
 }
 
 impl View {

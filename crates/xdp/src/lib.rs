@@ -24,8 +24,8 @@ mod ring;
 mod shape;
 mod shared;
 mod sums;
-mod wild_entries;
-mod wild_masks;
+mod wildcard_entries;
+mod wildcard_masks;
 
 pub use compile::{clang, compile};
 pub use error::Error;

@@ -2,13 +2,13 @@
 //!
 //! A packet finds either the old entry or the new one: an entry is exchanged as a whole. A mask is
 //! listed before its first entry is there, and its highest priority is raised before an entry of it
-//! is added. `codegen-c/src/xdp/table_kinds.rs` has the maps, `wild_masks.rs` the masks,
-//! `wild_entries.rs` the entries.
+//! is added. `codegen-c/src/xdp/table_kinds.rs` has the maps, `wildcard_masks.rs` the masks,
+//! `wildcard_entries.rs` the entries.
 
 use crate::kernel::{map_delete, map_update};
 use crate::maps::map_of;
-use crate::wild_entries::WildEntries;
-use crate::wild_masks::WildMasks;
+use crate::wildcard_entries::WildcardEntries;
+use crate::wildcard_masks::WildcardMasks;
 use aya::Ebpf;
 use std::collections::HashMap;
 use std::io;
@@ -20,21 +20,21 @@ use wireloom_ir::TableKind;
 #[derive(Default)]
 pub struct Patterns {
     /// Of a wildcard table.
-    pub wild: Option<Wild>,
+    pub wildcard: Option<WildcardTable>,
 }
 
 /// A wildcard table.
-pub struct Wild {
-    pub masks: WildMasks,
-    pub entries: WildEntries,
+pub struct WildcardTable {
+    pub masks: WildcardMasks,
+    pub entries: WildcardEntries,
     capacity: usize,
     /// By key and number of the mask: the entry's priority, one above the program's, and its place.
     known: HashMap<(Vec<u64>, u64), (u64, u64)>,
 }
 
-impl Wild {
-    pub fn new(masks: WildMasks, entries: WildEntries, t: &XdpTable) -> Wild {
-        Wild { masks, entries, capacity: t.capacity as usize, known: HashMap::new() }
+impl WildcardTable {
+    pub fn new(masks: WildcardMasks, entries: WildcardEntries, t: &XdpTable) -> WildcardTable {
+        WildcardTable { masks, entries, capacity: t.capacity as usize, known: HashMap::new() }
     }
 }
 
@@ -52,15 +52,15 @@ fn words_of(bytes: &[u8], words: usize) -> Vec<u64> {
 impl Patterns {
     /// Sets or removes an entry of a table in the maps of `ebpf`.
     pub fn set(&mut self, ebpf: &Ebpf, t: &XdpTable, pattern: Pattern, entry: Option<Ranked>) -> io::Result<()> {
-        match (&mut self.wild, t.kind) {
+        match (&mut self.wildcard, t.kind) {
             (None, TableKind::Lpm) => set_prefix(ebpf, t, pattern, entry),
-            (Some(wild), _) => wild.set(t, pattern, entry),
+            (Some(wildcard), _) => wildcard.set(t, pattern, entry),
             (None, _) => Err(io::ErrorKind::InvalidInput.into()),
         }
     }
 }
 
-impl Wild {
+impl WildcardTable {
     fn set(&mut self, t: &XdpTable, pattern: Pattern, entry: Option<Ranked>) -> io::Result<()> {
         let (key, mask) = (words_of(pattern.key, t.key_words()), words_of(pattern.mask, t.key_words()));
         let number = match self.masks.number_of(&mask) {

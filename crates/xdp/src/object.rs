@@ -7,14 +7,14 @@ use crate::layout::{core_size, sizes, words_of_tables};
 use crate::lines::text_of;
 use crate::machine::Machine;
 use crate::maps::map_of;
-use crate::match_tables::{Patterns, Wild};
+use crate::match_tables::{Patterns, WildcardTable};
 use crate::needs::{Found, Needs};
 use crate::portable::Portable;
 use crate::ring::Ring;
 use crate::shared::Shared;
 use crate::sums;
-use crate::wild_entries::WildEntries;
-use crate::wild_masks::{WildMasks, WildMemory};
+use crate::wildcard_entries::WildcardEntries;
+use crate::wildcard_masks::{WildcardMasks, WildcardMemory};
 use crate::{compile, kernel, Error, Verdict};
 use aya::maps::{DevMap, Map};
 use aya::programs::{ProgramError, ProgramFd, Xdp, XdpMode};
@@ -202,11 +202,11 @@ impl Object {
         if let Some(scratch) = &scratch {
             scratch.put_into(&mut bytes)
         }
-        let mut wild = Vec::new();
+        let mut wildcard = Vec::new();
         for (n, t) in source.tables.iter().enumerate().filter(|(_, t)| t.kind == TableKind::Wildcard) {
-            let memory = WildMemory::new(t)?;
+            let memory = WildcardMemory::new(t)?;
             memory.put_into(&mut bytes);
-            wild.push((n, memory));
+            wildcard.push((n, memory));
         }
         let mut loader = EbpfLoader::new();
         let mut lines_of = BTreeMap::new();
@@ -265,9 +265,10 @@ impl Object {
         };
         let tables = source.tables.iter().map(lines).collect::<Result<_, _>>()?;
         let mut patterns: Vec<Patterns> = source.tables.iter().map(|_| Patterns::default()).collect();
-        for (n, memory) in &wild {
+        for (n, memory) in &wildcard {
             let t = &source.tables[*n];
-            patterns[*n].wild = Some(Wild::new(WildMasks::new(t, memory)?, WildEntries::new(&ebpf, t)?, t));
+            patterns[*n].wildcard =
+                Some(WildcardTable::new(WildcardMasks::new(t, memory)?, WildcardEntries::new(&ebpf, t)?, t));
         }
         let ring = |t: &XdpTable| {
             if t.kind != TableKind::Ring {
@@ -603,7 +604,7 @@ impl Object {
 
     /// Masks of wildcard tables come into an order in which packets look at few of them.
     pub fn sort(&mut self) {
-        self.patterns.iter_mut().filter_map(|p| p.wild.as_mut()).for_each(|w| w.masks.sort())
+        self.patterns.iter_mut().filter_map(|p| p.wildcard.as_mut()).for_each(|w| w.masks.sort())
     }
 
     /// The value of a key and a mask of prefixes or of a wildcard table from now on. False: there

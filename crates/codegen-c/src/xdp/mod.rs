@@ -209,7 +209,7 @@ impl XdpTable {
 
     /// Of a wildcard table: the numbers that stand for addresses, of its list of masks and of the
     /// filter in front of its entries.
-    pub fn wild_numbers(&self) -> (u64, u64) {
+    pub fn wildcard_numbers(&self) -> (u64, u64) {
         let first = tables::DIRECT_LIST + 2 * u64::from(self.table.0);
         (first, first + 1)
     }

@@ -104,7 +104,7 @@ impl Gen<'_> {
                 };
                 self.helpers.push_str(&array(&entry, x.places(), n));
                 self.helpers.push_str(&array("uint64_t", buckets, &heads));
-                let (list, filter) = x.wild_numbers();
+                let (list, filter) = x.wildcard_numbers();
                 self.helpers.push_str(&format!(
                     "WL_WILDCARD({n}, {heads}, \"{list:#x}\", \"{filter:#x}\", {}, {values}, {MASKS}, {}, {buckets})\n",
                     x.key_words(),

@@ -67,12 +67,12 @@ static uint64_t get(const void *v, const wl_shape *g) { uint32_t w; if (!g[1].sl
 static void set(void *v, const wl_shape *g, uint64_t x) { uint32_t w = (uint32_t)x; if (!g[1].slots) memcpy(v, &w, 4); else *(entry *)v = (entry){~x, x}; }
 
 /* All entries, each once; `take` removes them on the way. */
-static uint64_t walk(wl_flows *t, const wl_shape *g, uint32_t tick, bool take) {
+static uint64_t walk(wl_core_table *t, const wl_shape *g, uint32_t tick, bool take) {
     uint64_t n = 0, at = 0;
     bool seen[KEYS] = {false};
     while (at != UINT64_MAX) {
         unsigned part;
-        const uint8_t *s = wl_flow_next(t, g, &at, &part, tick);
+        const uint8_t *s = wl_core_table_next(t, g, &at, &part, tick);
         if (!s) continue;
         uint64_t k[64], mine[5];
         wl_slot_key(s, g[part], k);
@@ -81,13 +81,13 @@ static uint64_t walk(wl_flows *t, const wl_shape *g, uint32_t tick, bool take) {
         NEED(i < KEYS && !seen[i] && m[i].there && get(s + g[part].value, g) == m[i].value);
         seen[i] = true;
         n++;
-        if (take) { NEED(wl_flow_remove(t, g, part, k, wl_flow_hash_of(t, g, part, k), tick)); m[i].there = false; }
+        if (take) { NEED(wl_core_table_remove(t, g, part, k, wl_core_table_hash_of(t, g, part, k), tick)); m[i].there = false; }
     }
     return n;
 }
 
 /* What a batch's end does: the lookups since the last time are judged. */
-static void weigh(wl_flows *t, const wl_shape *g, uint64_t *judged) {
+static void weigh(wl_core_table *t, const wl_shape *g, uint64_t *judged) {
     const wl_table_stats all = t->stats;
     t->stats.hits = all.hits + all.misses - *judged;
     t->stats.misses = 0;
@@ -96,41 +96,41 @@ static void weigh(wl_flows *t, const wl_shape *g, uint64_t *judged) {
     *judged = all.hits + all.misses;
 }
 
-static uint64_t look(wl_flows *t, uint32_t n, uint32_t tick, uint64_t *seen) {
+static uint64_t look(wl_core_table *t, uint32_t n, uint32_t tick, uint64_t *seen) {
     uint64_t k[5];
     entry e;
     key(n, cached, k);
-    NEED(wl_flow_read(t, cached, 0, k, wl_flow_hash_of(t, cached, 0, k), tick, &e, sizeof e));
-    wl_flow_asked(t, true);
+    NEED(wl_core_table_read(t, cached, 0, k, wl_core_table_hash_of(t, cached, 0, k), tick, &e, sizeof e));
+    wl_core_table_asked(t, true);
     weigh(t, cached, seen);
     return e.b;
 }
 /* Copies are used as long as they answer most lookups, and tried again after a while; none is older
    than that. */
 static void copies_must_pay(void) {
-    wl_flows table = {.slot = {memory[0], memory[1]}, .front = {front[0], front[1]}, .seed = {123, 456}, .capacity = CAPACITY, .copies = true}, *t = &table;
+    wl_core_table table = {.slot = {memory[0], memory[1]}, .front = {front[0], front[1]}, .seed = {123, 456}, .capacity = CAPACITY, .copies = true}, *t = &table;
     const uint32_t tick = WL_TAKEN | 7, trial = 16 * FRONT;
     uint64_t k[5], seen = 0;
     memset(memory, 0, sizeof memory);
     memset(front, 0, sizeof front);
-    for (unsigned p = 0; p < 2; p++) wl_flow_begin(t, p, cached[p]);
-    for (uint32_t i = 0; i < CAPACITY; i++) { key(i, cached, k); set(wl_flow_add(t, cached, 0, k, wl_flow_hash_of(t, cached, 0, k), tick), cached, i); }
+    for (unsigned p = 0; p < 2; p++) wl_core_table_begin(t, p, cached[p]);
+    for (uint32_t i = 0; i < CAPACITY; i++) { key(i, cached, k); set(wl_core_table_add(t, cached, 0, k, wl_core_table_hash_of(t, cached, 0, k), tick), cached, i); }
     /* The last ones are of entry 3, so that it has a copy. */
     for (uint32_t r = 1; r < trial; r++) { const uint32_t n = r + 3 < trial ? r % CAPACITY : 3; NEED(look(t, n, tick, &seen) == n && t->copies); }
     NEED(t->copied && look(t, 3, tick, &seen) == 3 && !t->copies);
     key(3, cached, k);
-    set(wl_flow_seek(t, cached, 0, k, wl_flow_hash_of(t, cached, 0, k), tick), cached, 1003);
+    set(wl_core_table_seek(t, cached, 0, k, wl_core_table_hash_of(t, cached, 0, k), tick), cached, 1003);
     for (uint32_t r = 0; r < 64 * trial; r++) NEED(!t->copies && look(t, 3, tick, &seen) == 1003);
     for (uint32_t r = 0; r < 3 * trial; r++) NEED(t->copies && look(t, 3, tick, &seen) == 1003);
     NEED(t->copied == 0 && t->asked == 0);
 }
 
 static void run(const wl_shape *g, uint32_t idle, bool lru, uint32_t rounds) {
-    wl_flows table = {.slot = {memory[0], memory[1]}, .front = {front[0], front[1]}, .seed = {any(UINT32_MAX) * UINT64_C(0x123456789abcdef), any(UINT32_MAX) * UINT64_C(0xfedcba987654321)}, .capacity = CAPACITY, .copies = true, .idle = idle, .lru = lru}, *t = &table;
+    wl_core_table table = {.slot = {memory[0], memory[1]}, .front = {front[0], front[1]}, .seed = {any(UINT32_MAX) * UINT64_C(0x123456789abcdef), any(UINT32_MAX) * UINT64_C(0xfedcba987654321)}, .capacity = CAPACITY, .copies = true, .idle = idle, .lru = lru}, *t = &table;
     wl_core core = {0};
     memset(memory, 0, sizeof memory);
     memset(front, 0, sizeof front);
-    for (unsigned p = 0; p < 2; p++) wl_flow_begin(t, p, g[p]);
+    for (unsigned p = 0; p < 2; p++) wl_core_table_begin(t, p, g[p]);
     const uint32_t begin = t->buckets[0];
     uint32_t halfway = 0, full = 0, again = 0;
     quick = 0;
@@ -144,14 +144,14 @@ static void run(const wl_shape *g, uint32_t idle, bool lru, uint32_t rounds) {
         /* Stamps come round many times; now and then much time passes at once. */
         now += any(50) ? any(40) : any(3) ? any(20) * (UINT64_C(1) << 19) : UINT64_C(1) << 23;
         core.now = now << SHIFT;
-        if (idle) wl_flow_tend(t, g, &core, SHIFT);
+        if (idle) wl_core_table_tend(t, g, &core, SHIFT);
         uint64_t before = live(idle), k[5];
         const uint32_t i = any(KEYS), tick = wl_tick(&core, SHIFT), what = any(20);
         const unsigned part = key(i, g, k);
-        const uint64_t h = wl_flow_hash_of(t, g, part, k), x = any(1u << 30);
+        const uint64_t h = wl_core_table_hash_of(t, g, part, k), x = any(1u << 30);
         const bool crowded = t->used[0] + t->used[1] == CAPACITY;
         void *v;
-        wl_flow_prefetch(t, g, part, k, h, tick);
+        wl_core_table_prefetch(t, g, part, k, h, tick);
         /* As long as nothing moves, an entry lies where it was found. */
         if (old) {
             uint64_t other[5];
@@ -160,16 +160,16 @@ static void run(const wl_shape *g, uint32_t idle, bool lru, uint32_t rounds) {
             held += t->moves == old_moves;
             moved += t->moves != old_moves;
         }
-        const wl_places places = wl_flow_places(t, part, g[part]);
+        const wl_places places = wl_core_table_places(t, part, g[part]);
         uint8_t *const seen = places.any ? wl_place_peek(places, g[part], wl_place_of(places, g[part], h), k, tick) : NULL;
         NEED((seen != NULL) == m[i].there);
         if (!any(4)) { old = seen; old_key = i; old_moves = t->moves; }
-        uint8_t *const at = part || any(2) ? NULL : wl_flow_still(t, g[0], what < 17 ? seen : NULL, t->moves, tick);
+        uint8_t *const at = part || any(2) ? NULL : wl_core_table_still(t, g[0], what < 17 ? seen : NULL, t->moves, tick);
         if (what < 14) {
-            v = wl_flow_find_at(t, g, at, part, k, h, tick);
-            wl_flow_asked(t, v != NULL);
+            v = wl_core_table_find_at(t, g, at, part, k, h, tick);
+            wl_core_table_asked(t, v != NULL);
             NEED((v != NULL) == m[i].there);
-            if (!v) v = wl_flow_add(t, g, part, k, h, tick);
+            if (!v) v = wl_core_table_add(t, g, part, k, h, tick);
             if (!v) { NEED(!lru && before == CAPACITY); continue; }
             set(v, g, x);
             if (!m[i].there && crowded) {
@@ -180,7 +180,7 @@ static void run(const wl_shape *g, uint32_t idle, bool lru, uint32_t rounds) {
                     uint64_t other[5];
                     const unsigned p = key(j, g, other);
                     if (!m[j].there) continue;
-                    uint8_t *s = wl_flow_seek_in(t, p, g[p], other, wl_flow_hash_of(t, g, p, other), tick);
+                    uint8_t *s = wl_core_table_seek_in(t, p, g[p], other, wl_core_table_hash_of(t, g, p, other), tick);
                     if (!s) { m[j].there = false; gone++; }
                 }
                 NEED(gone <= lru && (gone || before < CAPACITY));
@@ -191,25 +191,25 @@ static void run(const wl_shape *g, uint32_t idle, bool lru, uint32_t rounds) {
                 entry e;
                 const uint8_t *c = g[0].front ? wl_front_at(t, part, g[part], h) : NULL;
                 quick += c && t->copies && wl_front_has(c, g[part], k, tick);
-                const bool there = wl_flow_read_at(t, g, at, part, k, h, tick, &e, g[1].slots ? sizeof e : 4);
-                wl_flow_asked(t, there);
+                const bool there = wl_core_table_read_at(t, g, at, part, k, h, tick, &e, g[1].slots ? sizeof e : 4);
+                wl_core_table_asked(t, there);
                 NEED(there == m[i].there && (!there || get(&e, g) == m[i].value));
                 if (there) m[i].used = now;
             }
         } else if (what < 19) {
-            NEED(wl_flow_remove(t, g, part, k, h, tick) == m[i].there);
+            NEED(wl_core_table_remove(t, g, part, k, h, tick) == m[i].there);
             m[i].there = false;
         } else {
             NEED(walk(t, g, tick, false) == before);
-            NEED(wl_flow_len(t, g, tick) == before && t->stats.entries == before);
-            if (!any(40)) { walk(t, g, tick, true); NEED(wl_flow_len(t, g, tick) == 0); }
+            NEED(wl_core_table_len(t, g, tick) == before && t->stats.entries == before);
+            if (!any(40)) { walk(t, g, tick, true); NEED(wl_core_table_len(t, g, tick) == 0); }
         }
         if (g[0].front) weigh(t, g, &judged);
         /* Seen of growth: entries in old and new homes, all places in use, and a table that was
            emptied by time and begins anew. */
         again += full && t->buckets[0] == begin;
         halfway += t->split[0] && t->split[0] < t->buckets[0];
-        full += t->buckets[0] * wl_flow_bucket(g[0]) == g[0].slots;
+        full += t->buckets[0] * wl_core_table_bucket(g[0]) == g[0].slots;
         for (uint32_t j = t->top[part]; j < g[part].slots; j++) NEED(!wl_slot_stamp(wl_slot_at(t, part, g[part], j), g[part]));
         tried |= off && t->copies;
         off |= !t->copies;

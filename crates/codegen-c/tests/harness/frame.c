@@ -84,7 +84,7 @@ int main(void) {
     NEED(s->t_flows_.used[0] == 3);
     unsigned part;
     const uint8_t *e;
-    for (uint64_t at = 0; (e = wl_flow_next(&s->t_flows_, t_flows__shape, &at, &part, WL_TAKEN)) != NULL;) {
+    for (uint64_t at = 0; (e = wl_core_table_next(&s->t_flows_, t_flows__shape, &at, &part, WL_TAKEN)) != NULL;) {
         NEED(part == 0);
         packets += wl_le64(e + t_flows__shape[0].value); bytes += wl_le64(e + t_flows__shape[0].value + 8);
     }

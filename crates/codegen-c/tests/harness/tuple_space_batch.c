@@ -1,4 +1,4 @@
-/* wl_wild_find_each against a search through all rules. Rules as of a firewall come and go:
+/* wl_tuple_space_find_each against a search through all rules. Rules as of a firewall come and go:
  * addresses of both families, prefixes, ranges of ports, protocols. Keys stand in columns, of which
  * any may ask; some words are the same in all. The number of masks goes from few to more than are
  * looked up side by side. */
@@ -11,7 +11,7 @@
 
 enum { WORDS = 11, RULES = 700 };
 static struct rule { uint32_t k[WORDS + 1], m[WORDS + 1], priority; uint32_t entry; bool there; } rules[RULES];
-static _Alignas(64) uint32_t column[WORDS][WL_WILD_KEYS];
+static _Alignas(64) uint32_t column[WORDS][WL_TUPLE_SPACE_KEYS];
 static uint64_t seed = 11;
 static uint32_t next(void) { uint64_t z = (seed += UINT64_C(0x9e3779b97f4a7c15)); z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9); return (uint32_t)((z ^ z >> 27) * UINT64_C(0x94d049bb133111eb) >> 32); }
 #define NEED(e) do { if (!(e)) { printf("line %d: %s\n", __LINE__, #e); exit(1); } } while (0)
@@ -59,11 +59,11 @@ static bool fits(const uint32_t *k, const struct rule *x) {
 }
 static bool same(const struct rule *a, const struct rule *b) { return a->priority == b->priority && !memcmp(a->m, b->m, sizeof a->m) && fits(a->k, b); }
 
-static void check(const wl_wild *t, bool both) {
-    static uint32_t keys[WL_WILD_KEYS][WORDS + 1];
-    uint32_t found[WL_WILD_KEYS];
+static void check(const wl_tuple_space *t, bool both) {
+    static uint32_t keys[WL_TUPLE_SPACE_KEYS][WORDS + 1];
+    uint32_t found[WL_TUPLE_SPACE_KEYS];
     const uint64_t even = next() % 2 ? 0 : both ? next() & next() & 0x7ff : 0x77 | (next() & next() & 0x7ff);
-    for (unsigned k = 0; k < WL_WILD_KEYS; k++) {
+    for (unsigned k = 0; k < WL_TUPLE_SPACE_KEYS; k++) {
         key(keys[k], both && next() % 3 == 0);
         for (unsigned w = 0; w < WORDS; w++) if (even >> w & 1) keys[k][w] = keys[0][w];
         for (unsigned w = 0; w < WORDS; w++) column[w][k] = keys[k][w];
@@ -73,14 +73,14 @@ static void check(const wl_wild *t, bool both) {
     if (next() % 2) who = UINT64_MAX;
     if (next() % 4 == 0) who &= (uint64_t)next() << 32 | next();
     if (next() % 4 == 0) who >>= next() % 64;
-    wl_wild_find_each(t, column[0], who, found, WORDS, even);
-    for (unsigned k = 0; k < WL_WILD_KEYS; k++) {
+    wl_tuple_space_find_each(t, column[0], who, found, WORDS, even);
+    for (unsigned k = 0; k < WL_TUPLE_SPACE_KEYS; k++) {
         if (!(who >> k & 1)) continue;
         const struct rule *best = NULL;
         for (unsigned i = 0; i < RULES; i++) if (rules[i].there && fits(keys[k], &rules[i]) && (!best || rules[i].priority > best->priority)) best = &rules[i];
         NEED((found[k] == UINT32_MAX) == !best);
         if (!best) continue;
-        NEED(*wl_wild_priority(t, found[k]) == best->priority);
+        NEED(*wl_tuple_space_priority(t, found[k]) == best->priority);
         bool right = false;
         for (unsigned i = 0; i < RULES; i++) right |= rules[i].there && rules[i].entry == found[k] && fits(keys[k], &rules[i]);
         NEED(right);
@@ -88,20 +88,20 @@ static void check(const wl_wild *t, bool both) {
 }
 int main(int argc, char **argv) {
     const unsigned long rounds = argc > 1 ? strtoul(argv[1], NULL, 10) : 200;
-    wl_wild *t = malloc(sizeof *t);
-    uint32_t *memory = malloc(4 * WL_WILD_WORDS(WORDS, RULES));
+    wl_tuple_space *t = malloc(sizeof *t);
+    uint32_t *memory = malloc(4 * WL_TUPLE_SPACE_WORDS(WORDS, RULES));
     /* Masks; rules at most; both families. */
     static const struct { unsigned masks, rules; bool both; } phase[] = {{12, 6, false}, {6, 12, false}, {12, 48, true}, {9, 300, false}, {9, 300, true}, {30, 600, true}, {400, RULES, true}, {2, 400, false}};
     for (unsigned p = 0; p < sizeof phase / sizeof phase[0]; p++) {
         memset(rules, 0, sizeof rules);
-        wl_wild_init(t, memory, WORDS, RULES);
+        wl_tuple_space_init(t, memory, WORDS, RULES);
         unsigned n = 0;
         for (unsigned long r = 0; r < rounds; r++) {
             /* Up in the first half, down in the second. */
             for (unsigned c = 0; c < phase[p].rules * 4 / rounds + 1; c++) {
                 struct rule *x = &rules[next() % phase[p].rules];
                 if (x->there && (2 * r >= rounds || next() % 8 == 0)) {
-                    NEED(wl_wild_delete(t, x->k, x->m, x->priority));
+                    NEED(wl_tuple_space_delete(t, x->k, x->m, x->priority));
                     x->there = false;
                     n--;
                 } else if (!x->there && 2 * r < rounds) {
@@ -109,7 +109,7 @@ int main(int argc, char **argv) {
                     bool twice = false;
                     for (unsigned i = 0; i < RULES && !twice; i++) twice = rules[i].there && same(x, &rules[i]);
                     if (twice) continue;
-                    x->entry = wl_wild_insert(t, x->k, x->m, x->priority);
+                    x->entry = wl_tuple_space_insert(t, x->k, x->m, x->priority);
                     NEED(x->entry != UINT32_MAX);
                     x->there = true;
                     n++;

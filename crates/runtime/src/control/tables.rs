@@ -69,7 +69,7 @@ impl<'v> HostedTable<'v> {
         // A table that all cores share is changed on the cores of services, if there are any: they
         // last as long as the process.
         if self.per_core() {
-            self.hosted.cores(self.is().half)
+            self.hosted.cores(self.is().core_kind)
         } else {
             let home = self.home();
             home..home + 1

@@ -15,7 +15,7 @@ use crate::server_places::ServerPlaces;
 use crate::stats::{AppStats, ByPlace, Cell, CoreStats, Histogram, MergeStats, PortStats};
 use std::collections::VecDeque;
 use std::sync::{Arc, RwLock};
-use wireloom_ir::desc::{self, CounterDesc, Desc, Half, HandlerOn, Order, PortKind, PortOptions, Sharing};
+use wireloom_ir::desc::{self, CoreKind, CounterDesc, Desc, HandlerOn, Order, PortKind, PortOptions, Sharing};
 use wireloom_ir::OwnFault;
 
 /// A program ready to serve; shared by all cores.
@@ -26,10 +26,10 @@ pub struct App {
     pub settings: Arc<Settings>,
     /// Those that it has now.
     renewed: RwLock<Arc<Settings>>,
-    /// Memory of all cores and both halves, 8-byte words; programs synchronise on it themselves.
+    /// Memory of all cores of both kinds, 8-byte words; programs synchronise on it themselves.
     shared: Arc<SharedMemory>,
     /// The part that these cores run, of an app with frame ports and service ports.
-    pub half: Half,
+    pub core_kind: CoreKind,
     /// Names of the answer classes of all protocols; number 0 is unknown. Empty if no protocol has
     /// classes. `class_numbers` maps each protocol's own numbers to these.
     pub classes: Vec<String>,
@@ -62,15 +62,20 @@ impl App {
     /// Checks the description against the program, resolves the settings, builds hash tables and
     /// shared memory.
     pub fn new(program: Program, desc: Desc, sets: &[(String, String)]) -> Result<Arc<App>, Error> {
-        App::with(program, desc, sets, Half::Both, None)
+        App::with(program, desc, sets, CoreKind::Both, None)
     }
 
-    /// The halves of an app with frame ports and service ports, packets first: they share the
+    /// The parts of an app with frame ports and service ports, packets first: they share the
     /// memory of all cores.
     pub fn partition(program: Program, desc: &Desc, sets: &[(String, String)]) -> Result<(Arc<App>, Arc<App>), Error> {
-        let packets = App::with(program.clone(), desc.half(Half::Packets), sets, Half::Packets, None)?;
-        let services =
-            App::with(program, desc.half(Half::Services), sets, Half::Services, Some(packets.shared.clone()))?;
+        let packets = App::with(program.clone(), desc.for_cores(CoreKind::Packets), sets, CoreKind::Packets, None)?;
+        let services = App::with(
+            program,
+            desc.for_cores(CoreKind::Services),
+            sets,
+            CoreKind::Services,
+            Some(packets.shared.clone()),
+        )?;
         Ok((packets, services))
     }
 
@@ -78,7 +83,7 @@ impl App {
         program: Program,
         desc: Desc,
         sets: &[(String, String)],
-        half: Half,
+        core_kind: CoreKind,
         shared: Option<Arc<SharedMemory>>,
     ) -> Result<Arc<App>, Error> {
         check(&program, &desc)?;
@@ -97,7 +102,7 @@ impl App {
             renewed: RwLock::new(settings.clone()),
             settings,
             shared,
-            half,
+            core_kind,
             classes,
             class_numbers,
             told,
@@ -114,9 +119,10 @@ impl App {
         *self.renewed.write().unwrap_or_else(|e| e.into_inner()) = settings;
     }
 
-    /// Counters that the other half counts, alone or too, and that handlers of this one read.
+    /// Counters that the other kind of cores counts, alone or too, and that handlers of this one
+    /// read.
     pub fn foreign_counters(&self) -> impl Iterator<Item = (usize, &CounterDesc)> {
-        let foreign = move |c: &CounterDesc| self.half != Half::Both && c.half != self.half;
+        let foreign = move |c: &CounterDesc| self.core_kind != CoreKind::Both && c.core_kind != self.core_kind;
         self.desc.counters.iter().enumerate().filter(move |(_, c)| foreign(c))
     }
 

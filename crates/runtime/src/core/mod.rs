@@ -94,7 +94,7 @@ use slab::{Id, Slab};
 use std::sync::Arc;
 use std::time::Duration;
 use types::{Call, Conn, Slot, Task};
-use wireloom_ir::desc::Half;
+use wireloom_ir::desc::CoreKind;
 
 /// Output of one connection beyond which its sources are paused, and below which they go on.
 pub const HIGH: usize = 64 << 10;
@@ -467,7 +467,8 @@ impl Core {
         }
         let now = self.now;
         let idle = self.draining.then_some(self.drain_look_at);
-        // Counters that may have changed are shown then, and connections that wait for a place looked at.
+        // Counters that may have changed are shown then, and connections that wait for a place
+        // looked at.
         let full = self.listeners.iter().any(|l| l.since != 0);
         let look = (full || self.apps.iter().any(|a| a.unshown)).then_some(self.housekeeping);
         let next = self
@@ -578,10 +579,12 @@ impl Core {
         }
     }
 
-    /// Some apps have a half that handles packets in this group.
+    /// Some apps have a part that handles packets in this group.
     pub fn beside(&mut self, packets: &[Arc<App>], stats: &Arc<Vec<CoreStats>>) {
         let other = |a: &AppCore| {
-            (a.app.half == Half::Services).then(|| packets.iter().position(|p| p.desc.app == a.app.desc.app)).flatten()
+            (a.app.core_kind == CoreKind::Services)
+                .then(|| packets.iter().position(|p| p.desc.app == a.app.desc.app))
+                .flatten()
         };
         let partners = self.apps.iter().enumerate().filter_map(|(n, a)| Some((n, other(a)?)));
         self.partners = partners.map(|(here, there)| (here, stats.clone(), there)).collect();
@@ -599,7 +602,7 @@ impl Core {
             };
             let others = || self.stats.iter().enumerate().filter(|(i, _)| *i != self.index).map(|(_, c)| c);
             self.apps[*here].take_counters(|n, c| {
-                let beside = if c.half == Half::Both { sum(&mut others(), *here, n) } else { 0 };
+                let beside = if c.core_kind == CoreKind::Both { sum(&mut others(), *here, n) } else { 0 };
                 sum(&mut packets.iter(), *there, n).wrapping_add(beside)
             });
         }
@@ -608,7 +611,7 @@ impl Core {
     /// A handler that runs on packet cores and connection cores sees its own core's counts.
     pub(super) fn with_own_counters<T>(&mut self, app: usize, handler: u32, run: impl FnOnce(&mut Core) -> T) -> T {
         if self.partners.is_empty()
-            || self.apps[app].app.desc.handlers.get(handler as usize).is_none_or(|h| h.half != Half::Both)
+            || self.apps[app].app.desc.handlers.get(handler as usize).is_none_or(|h| h.core_kind != CoreKind::Both)
         {
             return run(self);
         }

@@ -25,7 +25,7 @@ use crate::stats::CoreStats;
 use crate::view::Group;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use wireloom_ir::desc::{Half, SegmentDesc};
+use wireloom_ir::desc::{CoreKind, SegmentDesc};
 
 /// Packet apps whose ports are open and whose frames flow.
 pub struct RunningPackets {
@@ -61,11 +61,11 @@ pub(crate) struct Prepared {
     loads: Arc<Vec<Loads>>,
 }
 
-/// An app of services, or the service half of an app, with its table files: tables that each core
-/// has a copy of.
+/// An app of services, or the part of an app for services, with its table files: tables that each
+/// core has a copy of.
 pub(crate) type Service = (Arc<App>, Loads);
 
-/// Checks apps; also returns the other halves of apps that have service ports, too.
+/// Checks apps; also returns the other parts of apps that have service ports, too.
 pub(crate) fn prepare(specs: Vec<AppSpec>, frames: Options) -> Result<(Prepared, Vec<Service>), Error> {
     alone(&specs)?;
     let each = options::of_each(&specs.iter().map(|s| &s.desc).collect::<Vec<_>>(), frames)?;
@@ -343,7 +343,7 @@ fn cores_of(
             let segment = SegmentDesc::of_cores(&app.desc.segments).get(index).map(|s| *s as u32);
             let CorePlan { ends, inputs, routes, crossings } = std::mem::take(&mut a.cores[index]);
             // An app with services, too, has one clock: theirs.
-            let capture = a.capture.filter(|_| app.half == Half::Both);
+            let capture = a.capture.filter(|_| app.core_kind == CoreKind::Both);
             let (writes, fans, stats) = (a.writes, plan.fans.clone(), stats.clone());
             let packets = app.program.packets()?;
             let rps = (receiver == Some(index)).then(|| Rps::new(index, stats.len(), policy));

@@ -107,7 +107,7 @@ pub fn desc(mode: u64) -> Desc {
         begins: Begins::Any,
         frames,
         sends: true,
-        half: Half::Both,
+        core_kind: CoreKind::Both,
         segment: None,
     };
     let record = |fields: &[(&str, ResultType)]| {

@@ -13,7 +13,7 @@ fn parts() -> TableDesc {
         idle: 0,
         evict_lru: false,
         written: true,
-        half: Half::Both,
+        core_kind: CoreKind::Both,
         nic: false,
     }
 }

@@ -9,13 +9,13 @@ use crate::error::missing;
 use crate::kernel;
 use crate::maps::map_of;
 use crate::shared::Shared;
-use crate::wild_masks::{hash_of, id_of};
+use crate::wildcard_masks::{hash_of, id_of};
 use crate::Error;
 use aya::Ebpf;
 use std::time::Duration;
 use wireloom_codegen_c::xdp::XdpTable;
 
-pub struct WildEntries {
+pub struct WildcardEntries {
     entries: Shared,
     heads: Shared,
     buckets: u64,
@@ -38,15 +38,15 @@ const NEXT: usize = 0;
 const ID: usize = 1;
 const KEY: usize = 2;
 
-impl WildEntries {
-    pub fn new(ebpf: &Ebpf, t: &XdpTable) -> Result<WildEntries, Error> {
+impl WildcardEntries {
+    pub fn new(ebpf: &Ebpf, t: &XdpTable) -> Result<WildcardEntries, Error> {
         let (keys, values) = (t.key_words(), t.value_words().max(1));
         let words = KEY + keys + 1 + values;
         let shared = |name: &str, bytes: u64| {
             let map = map_of(ebpf, name).map_err(|_| missing(name))?;
             Shared::writable(map, bytes as usize)
         };
-        Ok(WildEntries {
+        Ok(WildcardEntries {
             entries: shared(&t.map, 8 * words as u64 * t.places())?,
             heads: shared(&t.heads(), 8 * t.buckets())?,
             buckets: t.buckets(),

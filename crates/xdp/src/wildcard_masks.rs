@@ -3,7 +3,7 @@
 //! In memory that programs read: a head, and two lists of masks. The head names one of them, and
 //! how many masks it has. It also says whether those with the highest priorities stand first. Then
 //! a packet that has found an entry looks at no mask that has no better one. While entries change,
-//! masks keep their places; [`WildMasks::sort`] writes them anew into the other list.
+//! masks keep their places; [`WildcardMasks::sort`] writes them anew into the other list.
 //!
 //! The filter has a bit for each hash of a masked key. It is set before the entry is there, and
 //! cleared behind the last entry that has it.
@@ -30,7 +30,7 @@ impl Mask {
     }
 }
 
-pub struct WildMasks {
+pub struct WildcardMasks {
     masks: Vec<Mask>,
     /// By place in the list: the mask.
     order: Vec<usize>,
@@ -46,7 +46,7 @@ pub struct WildMasks {
 }
 
 /// The memory of a wildcard table, for programs that are to be loaded.
-pub struct WildMemory {
+pub struct WildcardMemory {
     list: Direct,
     filter: Direct,
 }
@@ -58,11 +58,11 @@ fn bytes_of_list(t: &XdpTable) -> usize {
     8 * (HEAD + t.key_words()) * (1 + 2 * MASKS as usize)
 }
 
-impl WildMemory {
-    pub fn new(t: &XdpTable) -> Result<WildMemory, Error> {
-        let (list, filter) = t.wild_numbers();
+impl WildcardMemory {
+    pub fn new(t: &XdpTable) -> Result<WildcardMemory, Error> {
+        let (list, filter) = t.wildcard_numbers();
         let name = |letter: char| format!("{letter}{}", &t.map[1..]);
-        Ok(WildMemory {
+        Ok(WildcardMemory {
             list: Direct::new(&name('m'), list, bytes_of_list(t))?,
             filter: Direct::new(&name('f'), filter, 8 * t.filter_words() as usize)?,
         })
@@ -74,9 +74,9 @@ impl WildMemory {
     }
 }
 
-impl WildMasks {
-    pub fn new(t: &XdpTable, memory: &WildMemory) -> Result<WildMasks, Error> {
-        Ok(WildMasks {
+impl WildcardMasks {
+    pub fn new(t: &XdpTable, memory: &WildcardMemory) -> Result<WildcardMasks, Error> {
+        Ok(WildcardMasks {
             masks: Vec::new(),
             order: Vec::new(),
             first: 0,
