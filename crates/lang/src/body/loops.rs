@@ -6,6 +6,7 @@
 //! and searched for its changes. If it changes something that a fact relied on, it is lowered once
 //! more.
 
+use super::path_conditions::Fact;
 use super::Lower;
 use crate::compiler::R;
 use crate::ir_builder as build;
@@ -61,7 +62,7 @@ impl Changes {
 
 /// Where a lowering can go on once more.
 pub struct Start {
-    facts: Vec<X>,
+    facts: Vec<Fact>,
     gone: HashSet<(LocalId, u32)>,
     locals: usize,
     diags: usize,

@@ -51,6 +51,7 @@ use crate::names::ModId;
 use crate::ty::Ty;
 use crate::val::{Val, Vk};
 use ir::{FaultKind, LocalId, StmtKind};
+use path_conditions::Fact;
 use std::collections::{HashMap, HashSet};
 use wireloom_ir as ir;
 use wireloom_syntax::ast::{Expr, Ident, Span};
@@ -136,7 +137,7 @@ pub struct Lower<'c, 'a> {
     pub locals: Vec<ir::Local>,
     pub scopes: Vec<Vec<Binding>>,
     pub out: ir::Block,
-    pub facts: Vec<ir::Expr>,
+    pub facts: Vec<Fact>,
     /// The value whose field `.x` is.
     pub dot: Option<Val>,
     /// The unit whose parameters are visible by name, and the message they belong to.
@@ -471,7 +472,7 @@ impl<'c, 'a> Lower<'c, 'a> {
             return;
         }
         let place = self.place_id(span);
-        self.facts.push(cond.clone());
+        self.facts.push(cond.clone().into());
         self.push(span, StmtKind::Require { cond, kind, place });
     }
 
@@ -561,8 +562,8 @@ impl<'c, 'a> Lower<'c, 'a> {
         self.facts = facts;
         if now.len() < at || now[..at] != self.facts[..] {
             // A fact that followed from one that is gone is kept if it holds all the same.
-            let (old, new): (Vec<ir::Expr>, Vec<ir::Expr>) = now.into_iter().partition(|f| self.facts.contains(f));
-            let new: Vec<ir::Expr> = new.into_iter().filter(|f| self.proven(f)).collect();
+            let (old, new): (Vec<Fact>, Vec<Fact>) = now.into_iter().partition(|f| self.facts.contains(f));
+            let new: Vec<Fact> = new.into_iter().filter(|f| self.proven(f)).collect();
             self.facts = old.into_iter().chain(new).collect();
         }
         (result, block)

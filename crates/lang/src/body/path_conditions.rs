@@ -4,13 +4,45 @@
 use super::Lower;
 use crate::ir_builder as build;
 use ir::{BinOp, Expr, ExprKind, UnOp};
+use std::ops::Deref;
+use std::rc::Rc;
 use wireloom_ir as ir;
+
+/// A condition that holds. Copies share it: each branch has a list of its own.
+#[derive(Clone, Debug)]
+pub struct Fact(Rc<Expr>);
+
+impl From<Expr> for Fact {
+    fn from(e: Expr) -> Fact {
+        Fact(Rc::new(e))
+    }
+}
+
+impl Deref for Fact {
+    type Target = Expr;
+
+    fn deref(&self) -> &Expr {
+        &self.0
+    }
+}
+
+impl PartialEq for Fact {
+    fn eq(&self, other: &Fact) -> bool {
+        Rc::ptr_eq(&self.0, &other.0) || self.0 == other.0
+    }
+}
+
+impl PartialEq<Expr> for Fact {
+    fn eq(&self, other: &Expr) -> bool {
+        *self.0 == *other
+    }
+}
 
 /// Further facts are not used, because every question searches them all.
 const MAX_FACTS: usize = 200;
 
 /// Adds the facts that follow from a condition being true (or false).
-pub fn split(cond: &Expr, holds: bool, into: &mut Vec<Expr>) {
+pub fn split(cond: &Expr, holds: bool, into: &mut Vec<Fact>) {
     match (&*cond.kind, holds) {
         (ExprKind::Binary(BinOp::And, a, b), true) => {
             split(a, true, into);
@@ -32,8 +64,8 @@ pub fn split(cond: &Expr, holds: bool, into: &mut Vec<Expr>) {
             let fact = if holds { cond.clone() } else { negate(cond) };
             // Of two cases that exclude each other only one is tracked; the rest follows by the
             // branch's structure.
-            if into.len() < MAX_FACTS && !into.contains(&fact) {
-                into.push(fact);
+            if into.len() < MAX_FACTS && !into.iter().any(|f| *f == fact) {
+                into.push(fact.into());
             }
         }
     }
@@ -94,6 +126,10 @@ impl Lower<'_, '_> {
         split(cond, holds, &mut self.facts);
     }
 
+    fn is_fact(&self, cond: &Expr) -> bool {
+        self.facts.iter().any(|f| *f == *cond)
+    }
+
     /// Whether a condition (or its opposite) is known to hold.
     pub fn holds(&self, cond: &Expr, holds: bool) -> bool {
         let mut parts = vec![];
@@ -111,7 +147,7 @@ impl Lower<'_, '_> {
             ExprKind::Bool(b) => return *b,
             ExprKind::Binary(BinOp::And, a, b) => return self.proven(a) && self.proven(b),
             ExprKind::Binary(BinOp::Or, a, b) => {
-                return self.proven(a) || self.proven(b) || self.facts.contains(cond) || self.header_known(cond)
+                return self.proven(a) || self.proven(b) || self.is_fact(cond) || self.header_known(cond)
             }
             ExprKind::Binary(BinOp::Lt, a, b) if self.less(strip(a), strip(b)) => return true,
             ExprKind::Binary(BinOp::Ne, a, b) if build::as_int(b) == Some(0) && self.positive(strip(a)) => return true,
@@ -132,7 +168,7 @@ impl Lower<'_, '_> {
             }
             _ => {}
         }
-        self.facts.contains(cond) || self.header_known(cond)
+        self.is_fact(cond) || self.header_known(cond)
     }
 
     #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]

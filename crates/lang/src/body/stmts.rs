@@ -127,7 +127,7 @@ impl Lower<'_, '_> {
                 }
                 let c = self.cond(e)?;
                 let place = self.place_id(span);
-                self.facts.push(c.clone());
+                self.facts.push(c.clone().into());
                 self.assume(&c, true);
                 self.push(span, StmtKind::Require { cond: c, kind: FaultKind::EXPECT, place });
                 Ok(false)

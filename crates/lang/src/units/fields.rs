@@ -3,6 +3,7 @@
 
 use super::info::Member;
 use crate::body::ops::over_items;
+use crate::body::path_conditions::Fact;
 use crate::body::{Kind, Lower};
 use crate::compiler::{Compiler, Reported, R};
 use crate::ir_builder as build;
@@ -30,7 +31,7 @@ pub struct Builder<'c, 'a> {
     /// The sequence under construction: the unit's body or a case's fields.
     pub seq: Vec<FieldId>,
     /// Conditions known to hold here.
-    pub facts: Vec<ir::Expr>,
+    pub facts: Vec<Fact>,
     /// The switch cases around.
     pub cases: Vec<(FieldId, u32)>,
     /// `pass as name`: the switch around it, the marker's own field, the name.
@@ -316,7 +317,7 @@ impl<'c, 'a> Builder<'c, 'a> {
         if build::as_bool(&cond) == Some(true) {
             return;
         }
-        self.facts.push(cond.clone());
+        self.facts.push(cond.clone().into());
         crate::body::path_conditions::split(&cond, true, &mut self.facts);
         let id = self.add(None, span, &Ty::Unit, FieldKind::Require { cond });
         self.ir(id).bad = kind;

@@ -558,7 +558,7 @@ impl Builder<'_, '_> {
         fault: Option<FaultKind>,
     ) -> R<ir::Case> {
         let facts = self.facts.len();
-        self.facts.push(build::case(build::step(&build::this(), ir::Step::Field(id)), n));
+        self.facts.push(build::case(build::step(&build::this(), ir::Step::Field(id)), n).into());
         if let ir::Guard::When(c) = &guard {
             crate::body::path_conditions::split(c, true, &mut self.facts);
         }

@@ -44,7 +44,7 @@ impl Lower<'_, '_> {
         let mut parts = vec![];
         super::super::path_conditions::split(cond, holds, &mut parts);
         if build::as_bool(cond) == Some(!holds) {
-            parts.push(build::boolean(false));
+            parts.push(build::boolean(false).into());
         }
         for p in parts {
             let Some(ok) = self.closed(fields, &p)? else { continue };
@@ -123,16 +123,16 @@ impl Lower<'_, '_> {
         let mut parts = vec![];
         super::super::path_conditions::split(taken, false, &mut parts);
         if build::as_bool(taken) == Some(true) {
-            parts.push(build::boolean(false));
+            parts.push(build::boolean(false).into());
         }
         let mut asked = build::boolean(false);
         for p in parts {
             let mut of_request = false;
             ir::walk::expr(&p, &mut |e| of_request |= fields.params.contains(e));
             if of_request {
-                asked = build::or(asked, build::not(p));
+                asked = build::or(asked, build::not((*p).clone()));
             } else {
-                self.owed(p, FaultKind::CONSTRAINT, at, fields.span)?;
+                self.owed((*p).clone(), FaultKind::CONSTRAINT, at, fields.span)?;
             }
         }
         Ok(asked)
