@@ -220,7 +220,7 @@ fn what_a_handler_does_with_frames() {
 /// both use are shared.
 #[test]
 fn apps_of_two_halves() {
-    use wireloom_ir::desc::Half;
+    use wireloom_ir::desc::CoreKind;
     const TOP: &str = "unit M { n: u8  m: u8 }\nprotocol p { stateless  request M  response M }\n";
     const PORTS: &str =
         "port w = memory(\"w\")\nport c = listen tcp(80) as p\nport b = connect tcp(127.0.0.1:81) as p\n";
@@ -266,17 +266,17 @@ fn apps_of_two_halves() {
         d.handlers
             .iter()
             .find(|h| h.name == name)
-            .map(|h| h.half)
+            .map(|h| h.core_kind)
             .unwrap_or_else(|| panic!("{name} is not in {:?}", d.handlers))
     };
-    let timers: Vec<Half> = d
+    let timers: Vec<CoreKind> = d
         .handlers
         .iter()
         .filter(|h| matches!(h.on, wireloom_ir::desc::HandlerOn::Every { .. }))
-        .map(|h| h.half)
+        .map(|h| h.core_kind)
         .collect();
-    assert_eq!((of("w"), of("c"), &timers[..]), (Half::Packets, Half::Services, &[Half::Packets, Half::Services][..]));
-    assert_eq!((of("signal read"), of("signal all"), d.counters[0].half), (Half::Packets, Half::Both, Half::Packets));
+    assert_eq!((of("w"), of("c"), &timers[..]), (CoreKind::Packets, CoreKind::Services, &[CoreKind::Packets, CoreKind::Services][..]));
+    assert_eq!((of("signal read"), of("signal all"), d.counters[0].core_kind), (CoreKind::Packets, CoreKind::Both, CoreKind::Packets));
     let per_core: Vec<&str> = d.tables.iter().filter(|t| t.is_per_core()).map(|t| t.name.as_str()).collect();
     assert_eq!(per_core, ["u"]);
     assert!(
