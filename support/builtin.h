@@ -42,7 +42,7 @@ static inline uint64_t wl_fmix64(uint64_t k) {
 }
 /* A connection's flow: hash of its peer, then of its own address (each 16 bytes of ip and the port,
    big endian). */
-static inline uint64_t wl_core_table(wl_fx *x) {
+static inline uint64_t wl_conn_flow(wl_fx *x) {
     return wl_fmix64(wl_h_endpoint(wl_h_endpoint(WL_FNV64, wl_peer(x)), wl_local(x)));
 }
 static inline uint32_t wl_fnv1a32(wl_bytes b) {

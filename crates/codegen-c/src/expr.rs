@@ -520,7 +520,7 @@ impl Gen<'_> {
             ExprKind::ConnLocal => "wl_local(x)".into(),
             ExprKind::ConnId => "(x->conn ? x->conn->id : 0)".into(),
             ExprKind::ConnHandle => "(x->conn ? x->conn->handle : 0)".into(),
-            ExprKind::ConnFlow => "wl_core_table(x)".into(),
+            ExprKind::ConnFlow => "wl_conn_flow(x)".into(),
             ExprKind::Now => "x->core->now".into(),
             ExprKind::Draining => "(x->core->draining != 0)".into(),
             ExprKind::Random(n) => format!("wl_random(x, {})", self.expr(s, n)),
