@@ -303,7 +303,7 @@ WL_INLINE void *wl_core_table_change_in(wl_core_table *t, const unsigned part, c
 WL_INLINE void *wl_core_table_seek(wl_core_table *t, const wl_shape *g, unsigned part, const uint64_t *k, uint64_t h, uint32_t tick) {
     return g[1].slots && WL_UNLIKELY(part) ? wl_core_table_change_in(t, 1, g[1], k, h, tick) : wl_core_table_change_in(t, 0, g[0], k, h, tick);
 }
-/* The same where the program reads it first: that is a lookup, to be counted by wl_core_table_asked. */
+/* The same where the program reads it first: that is a lookup, which wl_core_table_asked counts. */
 WL_INLINE void *wl_core_table_find(wl_core_table *t, const wl_shape *g, unsigned part, const uint64_t *k, uint64_t h, uint32_t tick) {
     /* Nothing is fetched from a table that has nothing. */
     return WL_UNLIKELY(!wl_core_table_any(t)) ? NULL : wl_core_table_seek(t, g, part, k, h, tick);
@@ -391,7 +391,8 @@ WL_INLINE uint8_t *wl_core_table_still(const wl_core_table *t, const wl_shape g,
     wl_slot_touch(s, g, tick);
     return s;
 }
-/* As wl_core_table_find and wl_core_table_read, with the result of wl_core_table_still for a short key. */
+/* As wl_core_table_find and wl_core_table_read, with the result of wl_core_table_still for a short
+   key. */
 WL_INLINE void *wl_core_table_find_at(wl_core_table *t, const wl_shape *g, uint8_t *s, unsigned part, const uint64_t *k, uint64_t h, uint32_t tick) {
     if (WL_UNLIKELY(!s)) return wl_core_table_find(t, g, part, k, h, tick);
     wl_front_drop(t, 0, g[0], k, h);

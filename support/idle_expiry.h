@@ -2,8 +2,8 @@
  * time. The end of core_hash_table.h includes this file.
  *
  * Expiry costs nothing per frame. An expired entry is absent for lookups (wl_slot_expired), and the
- * next insertion that passes takes its slot (wl_core_table_expire). As time goes on, wl_core_table_tend sweeps
- * the whole table in small parts, before stamps wrap. */
+ * next insertion that passes takes its slot (wl_core_table_expire). As time goes on,
+ * wl_core_table_tend sweeps the whole table in small parts, before stamps wrap. */
 #ifndef WL_IDLE_EXPIRY_H
 #define WL_IDLE_EXPIRY_H
 

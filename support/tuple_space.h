@@ -4,9 +4,9 @@
  * Tuple space search: entries of one mask (a tuple) share a hash table over the masked key. Tuples
  * are sorted by descending best priority, 16 side by side. One vector computes 16 hashes, and two
  * fetch 16 buckets of two slots. The search ends where no later tuple can hold a better entry. Up
- * to WL_TUPLE_SPACE_FEW entries are not hashed but compared one after the other, 16 at a time. A bucket
- * of more than two entries is marked, and its entries lie in a group of eight slots of a second
- * hash. If that is full, too, the tuple's table is rebuilt with another seed, or larger. All
+ * to WL_TUPLE_SPACE_FEW entries are not hashed but compared one after the other, 16 at a time. A
+ * bucket of more than two entries is marked, and its entries lie in a group of eight slots of a
+ * second hash. If that is full, too, the tuple's table is rebuilt with another seed, or larger. All
  * memory is laid out at the start: entries, tuples, and an arena for the tuples' tables, cut in
  * powers of two.
  *

@@ -1,7 +1,7 @@
 /* tuple_space_batch.h: lookups of a batch's keys in a table of masks, all at once.
  *
- * Keys of a batch lie in columns: word w of the key of frame k is key[w * WL_TUPLE_SPACE_KEYS + k]. In a
- * short list all keys are compared with one entry after the other. Otherwise sixteen keys are
+ * Keys of a batch lie in columns: word w of the key of frame k is key[w * WL_TUPLE_SPACE_KEYS + k].
+ * In a short list all keys are compared with one entry after the other. Otherwise sixteen keys are
  * hashed side by side for one tuple after the other. Slots with the right tag in the gathered
  * buckets go to a list of candidates, which are compared when the list is complete. No branch
  * depends on a frame's data, so the searches of many frames overlap. */

@@ -42,7 +42,7 @@ const WORDS: &[Case] = &[
 /// Reads `input` at once, in two pieces of every size, and in pieces of every small size.
 fn each_way(t: &Twins, unit: UnitId, ctx: u64, input: &[u8], mut check: impl FnMut(&Event, &[u8], &str)) {
     let compiled = t.compiled.as_ref().expect("a C compiler");
-    // What is asked about is at the end of a large input, whose views take long to clear.
+    // The asked bytes are at the end of a large input, whose views take long to clear.
     let (front, back) = if input.len() > 60_000 { (16, 32) } else { (64, 100) };
     let near = |at: &usize| *at < front || input.len() - at < back;
     let mut ways: Vec<Vec<usize>> = (1..input.len()).filter(near).map(|at| vec![at]).collect();

@@ -153,7 +153,7 @@ fn written(t: &wl_program, unit: UnitId, ctx: u64, message: &[u8]) -> (usize, us
             Some(f) => f(copy.as_mut_ptr().cast(), p),
             None => copy.copy_from_slice(&view),
         }
-        // What is in use is the same.
+        // The parser is the same.
         (*copy.as_mut_ptr().cast::<wl_parser>()) = p.read();
     }
     let same = view.iter().zip(&copy).all(|(a, b)| a == b || *b == POISON);

@@ -10,8 +10,8 @@ use wireloom_ir::*;
 /// Lists of so many items are cleared and copied with all their room.
 const FEW: u32 = 16;
 
-/// Bytes of a view, as C expressions: offsets of their begin and end, and of the end of those in use
-/// in the view `v`. A plain part is always in use: it ends where it begins.
+/// Bytes of a view, as C expressions: offsets of their begin and end, and of the end of those in
+/// use in the view `v`. A plain part is always in use: it ends where it begins.
 #[derive(Clone)]
 struct Room {
     from: String,

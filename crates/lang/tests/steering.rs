@@ -275,8 +275,14 @@ fn apps_of_two_halves() {
         .filter(|h| matches!(h.on, wireloom_ir::desc::HandlerOn::Every { .. }))
         .map(|h| h.core_kind)
         .collect();
-    assert_eq!((of("w"), of("c"), &timers[..]), (CoreKind::Packets, CoreKind::Services, &[CoreKind::Packets, CoreKind::Services][..]));
-    assert_eq!((of("signal read"), of("signal all"), d.counters[0].core_kind), (CoreKind::Packets, CoreKind::Both, CoreKind::Packets));
+    assert_eq!(
+        (of("w"), of("c"), &timers[..]),
+        (CoreKind::Packets, CoreKind::Services, &[CoreKind::Packets, CoreKind::Services][..])
+    );
+    assert_eq!(
+        (of("signal read"), of("signal all"), d.counters[0].core_kind),
+        (CoreKind::Packets, CoreKind::Both, CoreKind::Packets)
+    );
     let per_core: Vec<&str> = d.tables.iter().filter(|t| t.is_per_core()).map(|t| t.name.as_str()).collect();
     assert_eq!(per_core, ["u"]);
     assert!(

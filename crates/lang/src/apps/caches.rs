@@ -21,8 +21,8 @@
 //! An entry is never older than its lease, whatever happens between two of these steps. A hit looks
 //! at the version after it has read the entry. Leases are never evicted. A write that ends without
 //! its answer (a fault, a client that leaves) stays under way for `write_timeout`.
-//! `tests/models/src/cache_model.rs` checks the protocol in all its interleavings, and these statements
-//! against it. Where requests and answers are packets, `packet_caches.rs` joins them.
+//! `tests/models/src/cache_model.rs` checks the protocol in all its interleavings, and these
+//! statements against it. Where requests and answers are packets, `packet_caches.rs` joins them.
 
 use super::declarations::{Cache, CallSite, Role};
 use super::scope::AppName;

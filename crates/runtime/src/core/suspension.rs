@@ -102,7 +102,8 @@ impl Core {
         Some(wl_msg { view: p.cast(), base: bytes.as_ptr(), body, ..msg })
     }
 
-    /// The unit of a connection's messages: an app's largest view may be many times as large as its.
+    /// The unit of a connection's messages: an app's largest view may be many times as large as
+    /// its.
     fn unit_of(&self, a: usize, conn: Id) -> Option<Unit> {
         let c = self.conns.get(conn)?;
         let proto = self.apps[a].protos.get(c.proto as usize)?;
