@@ -64,7 +64,8 @@ impl Gen<'_> {
         );
         let mut from = "0".to_string();
         for room in rooms {
-            text.push_str(&format!("wl_copy_part(to, v, {from}, {});\n", room.used));
+            // Whatever the view says, nothing is written behind the room.
+            text.push_str(&format!("wl_copy_part(to, v, {from}, wl_min({}, {}));\n", room.used, room.to));
             from = room.to;
         }
         text.push_str(&format!("wl_copy_part(to, v, {from}, sizeof *v);\n}}\n"));
@@ -80,14 +81,11 @@ impl Gen<'_> {
         let mut all = Vec::new();
         for &f in fields {
             let path = format!("{}{}.", at.path, names::field(self.m, at.unit, f));
-            match &self.m.unit(at.unit).fields[f.index()].kind {
-                FieldKind::Unit { unit, .. } => {
-                    all.extend(self.rooms(&Place { unit: *unit, path: &path, ..*at }, &self.m.unit(*unit).body))
-                }
-                FieldKind::List { .. } | FieldKind::Switch { .. } => {
-                    all.extend(self.end_of(at, f).filter(|room| !room.is_plain()))
-                }
-                _ => {}
+            let kind = &self.m.unit(at.unit).fields[f.index()].kind;
+            if let FieldKind::Unit { unit, .. } = kind {
+                all.extend(self.rooms(&Place { unit: *unit, path: &path, ..*at }, &self.m.unit(*unit).body));
+            } else if matches!(kind, FieldKind::List { .. } | FieldKind::Switch { .. }) {
+                all.extend(self.end_of(at, f).filter(|room| !room.is_plain()));
             }
         }
         all
@@ -115,9 +113,23 @@ impl Gen<'_> {
                 Some(union(&case, ends).unwrap_or_else(|| Room::plain(end(&case))))
             }
             FieldKind::List { .. } | FieldKind::StreamUnit { .. } => Some(Room::plain(end(&member))),
-            _ if self.stores(at.unit, f) => Some(Room::plain(end(&member))),
-            _ if self.has_extent(at.unit, f) => Some(Room::plain(end(&format!("{member}__x")))),
-            _ => None,
+            FieldKind::UInt { .. }
+            | FieldKind::Number { .. }
+            | FieldKind::Varint { .. }
+            | FieldKind::Bytes { .. }
+            | FieldKind::Literal { .. }
+            | FieldKind::Flag { .. }
+            | FieldKind::StreamBytes { .. }
+            | FieldKind::Let { .. }
+            | FieldKind::Require { .. }
+            | FieldKind::Recover { .. }
+            | FieldKind::Pass { .. }
+            | FieldKind::Align { .. }
+            | FieldKind::Nothing => {
+                let stored = self.stores(at.unit, f).then_some(member.clone());
+                let extent = || self.has_extent(at.unit, f).then(|| format!("{member}__x"));
+                stored.or_else(extent).map(|last| Room::plain(end(&last)))
+            }
         }
     }
 
