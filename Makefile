@@ -6,17 +6,17 @@ demo:
 	@cargo build --release --quiet --bins
 	@target/release/wireloom-demo
 
-# One profile for the tests and what they drive: nothing is compiled twice, and its assertions are
-# checked by all tests. Most tests wait for some of their time (for servers, clocks, compilers): so
-# there are three at once for each processor. Programs are compiled without optimisation, but for tests
-# that measure: with all of it the C compiler takes half of the time. `make test-long` runs services and
-# packets optimised, too.
+# One profile, and one build, for the tests and what they drive: nothing is compiled twice, and all tests
+# check the profile's assertions. (A build of the binaries alone may give libraries other features.) Most
+# tests wait for some of their time, for servers, clocks and compilers: so there are three at once for each
+# processor. Programs are compiled without optimisation, but for tests that measure: with all of it the C
+# compiler takes half of the time. `make test-long` runs services and packets optimised, too.
 test: export RUST_TEST_THREADS ?= $(shell expr 3 \* $$(nproc))
 test: export WIRELOOM_TESTS_OPT ?= 0
 test:
 	@scripts/setup.sh demo
 	@echo 'scripts/setup.sh test, beside the build'; scripts/setup.sh test & setup=$$!; \
-	cargo build --profile checks --workspace --bins && cargo test --profile checks --workspace --tests --no-run; built=$$?; \
+	cargo build --profile checks --workspace --bins --tests; built=$$?; \
 	wait $$setup && exit $$built
 	cargo test --profile checks --workspace --tests --no-fail-fast
 
@@ -26,7 +26,7 @@ check: fmt-check
 
 fmt-check:
 	cargo fmt --all --check
-	cargo build --profile checks --workspace --bins
+	cargo build --profile checks --workspace --bins --tests
 	target/checks/wireloom fmt --check $(wildcard apps/*.loom examples/*.loom std/*.loom std/elements/*/*.loom bench/*/*.loom bench/*/apps/*.loom tests/*/*.loom)
 
 # What takes too long for every change: random runs, and ten thousand generated programs by the interpreter and compiled (an hour or more; in

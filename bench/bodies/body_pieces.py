@@ -8,12 +8,10 @@ proxy's processes. `body_pieces.py [--rounds 5] [--mib 256] [--ports 22400]`. Ne
 target/release/wireloom (or WIRELOOM).
 """
 import argparse
-import multiprocessing
 import pathlib
 import socket
 import subprocess
 import sys
-import threading
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "bench/l7"))
@@ -75,13 +73,6 @@ def framing(mib, chunked):
     return b"Transfer-Encoding: chunked" if chunked else b"Content-Length: %d" % (mib << 20)
 
 
-def serve(port, mib):
-    listener = socket.create_server(("127.0.0.1", port), backlog=64)
-    while True:
-        sock, _ = listener.accept()
-        threading.Thread(target=answer, args=(sock, mib), daemon=True).start()
-
-
 def answer(sock, mib):
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     while True:
@@ -131,8 +122,7 @@ def main():
         args.add_argument(f"--{name}", type=int, default=value)
     a = args.parse_args()
     behind = a.ports
-    server = multiprocessing.Process(target=serve, args=(behind, a.mib), daemon=True)
-    server.start()
+    server = beside.server(behind, answer, a.mib)
     beside.wait_for(behind)
     with beside.workplace() as (folder, children):
         peers = {}

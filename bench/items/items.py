@@ -6,12 +6,10 @@ their end. Each round runs both programs with `--mib` MiB of rows. CPU time is t
 `items.py [--rounds 5] [--mib 256] [--sizes 20,200,2000] [--ports 22500]`. Needs target/release/wireloom (or WIRELOOM).
 """
 import argparse
-import multiprocessing
 import pathlib
 import socket
 import subprocess
 import sys
-import threading
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "bench/l7"))
@@ -23,13 +21,6 @@ BATCH = 10_000
 def batch(size):
     row = lambda more: b"k%c" % more + size.to_bytes(2, "big") + b"v" * size
     return b"batch\n" + row(1) * (BATCH - 1) + row(0)
-
-
-def serve(port, lengths):
-    listener = socket.create_server(("127.0.0.1", port), backlog=64)
-    while True:
-        sock, _ = listener.accept()
-        threading.Thread(target=answer, args=(sock, lengths), daemon=True).start()
 
 
 def answer(sock, lengths):
@@ -64,8 +55,7 @@ def main():
     args.add_argument("--sizes", default="20,200,2000")
     a = args.parse_args()
     sizes = [int(s) for s in a.sizes.split(",")]
-    server = multiprocessing.Process(target=serve, args=(a.ports, {s: len(batch(s)) for s in sizes}), daemon=True)
-    server.start()
+    server = beside.server(a.ports, answer, {s: len(batch(s)) for s in sizes})
     beside.wait_for(a.ports)
     with beside.workplace() as (_, children):
         peers = {}

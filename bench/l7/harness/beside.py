@@ -1,11 +1,13 @@
 """A service beside its peer, in turns under the same load: CPU time per unit of work."""
 import contextlib
+import multiprocessing
 import pathlib
 import shutil
 import socket
 import statistics
 import sys
 import tempfile
+import threading
 import time
 
 from . import process, procstat
@@ -23,6 +25,20 @@ def workplace():
         for child in children:
             child.wait()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _serve(port, answer, rest):
+    listener = socket.create_server(("127.0.0.1", port), backlog=64)
+    while True:
+        sock, _ = listener.accept()
+        threading.Thread(target=answer, args=(sock, *rest), daemon=True).start()
+
+
+def server(port, answer, *rest):
+    """A process that listens, until `terminate`: a thread for each connection runs `answer(socket, *rest)`."""
+    behind = multiprocessing.Process(target=_serve, args=(port, answer, rest), daemon=True)
+    behind.start()
+    return behind
 
 
 def wait_for(port, seconds=30):

@@ -18,6 +18,7 @@
 mod array;
 mod batch_lookup;
 mod body;
+mod builtin_call;
 mod compile;
 mod compile_cache;
 mod core_table;
@@ -40,6 +41,7 @@ mod parse_packet;
 mod parser;
 mod payload;
 mod program;
+mod ranges;
 mod scope;
 mod split;
 mod stop_compilers;

@@ -5,7 +5,7 @@
 //! it is copied.
 
 use crate::body::BodyGen;
-use crate::expr::crypto_op;
+use crate::builtin_call::crypto_op;
 use crate::parser::line;
 use wireloom_ir::passes::payload_in_place::{parts, uncast};
 use wireloom_ir::*;

@@ -64,7 +64,7 @@ impl Gen<'_> {
         );
         let mut from = "0".to_string();
         for room in rooms {
-            // Whatever the view says, nothing is written behind the room.
+            // A view that lies must not write behind the room.
             text.push_str(&format!("wl_copy_part(to, v, {from}, wl_min({}, {}));\n", room.used, room.to));
             from = room.to;
         }

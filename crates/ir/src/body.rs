@@ -2,7 +2,7 @@
 
 use crate::*;
 
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Body {
     pub locals: Vec<Local>,
     pub block: Block,
@@ -12,7 +12,7 @@ pub struct Body {
 
 /// A statement of a body. Statements are numbered from 1 within their block; a nested block's
 /// statements follow the number of their statement, all blocks of one statement counted through.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StmtPath(pub Vec<u32>);
 
 impl std::fmt::Display for StmtPath {
@@ -24,7 +24,7 @@ impl std::fmt::Display for StmtPath {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Local {
     /// From the source; temporaries are `t1`, `t2`, …
     pub name: String,
@@ -35,13 +35,13 @@ pub struct Local {
 
 pub type Block = Vec<Stmt>;
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Stmt {
     pub span: Span,
     pub kind: StmtKind,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum StmtKind {
     /// Sets a local.
     Set(LocalId, Expr),
@@ -348,8 +348,25 @@ pub enum StmtKind {
     },
 }
 
+impl StmtKind {
+    /// Whether it opens, takes, holds or closes a connection, or changes its protocol.
+    pub fn changes_connection(&self) -> bool {
+        matches!(
+            self,
+            StmtKind::Close
+                | StmtKind::OpenUpstream { .. }
+                | StmtKind::CloseUpstream(_)
+                | StmtKind::TakeUpstream { .. }
+                | StmtKind::PoolUpstream { .. }
+                | StmtKind::Become { .. }
+                | StmtKind::Hold(_)
+                | StmtKind::Release(_)
+        )
+    }
+}
+
 /// In the order of `WL_UPSTREAM_*`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UpstreamFact {
     /// The number of its connection, which no other has.
     Id,
@@ -359,7 +376,7 @@ pub enum UpstreamFact {
     Owed,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueueAct {
     /// The oldest frame is handled by the queue's handler once the handler at hand has ended; bool:
     /// whether there was one.
@@ -374,14 +391,14 @@ pub enum QueueAct {
 
 /// Part of a new frame, or of what is inserted. It is a header (lengths and checksums that its unit
 /// declares are filled in once all parts are there) or plain bytes.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Part {
     pub unit: Option<UnitId>,
     pub body: Block,
 }
 
 /// An act on a frame.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum FrameAct {
     /// Changes a header's fixed-width field in place. Checksums that cover it are updated
     /// incrementally (RFC 1624); a checksum field itself is just set.
@@ -476,7 +493,7 @@ impl FrameAct {
 }
 
 /// A message to send.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Outgoing {
     /// A parsed message as its original bytes, with edits; its tail is passed on. Edits are in wire
     /// order of their fields.
@@ -487,7 +504,7 @@ pub enum Outgoing {
     Nothing,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Edit {
     /// Replaces the extent of a field (a path of fields through nested units and taken cases) by
     /// what the body emits, if `cond`.
@@ -500,7 +517,7 @@ pub enum Edit {
     Append { list: Vec<FieldId>, cond: Option<Expr>, body: Block },
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Emit {
     Bytes(Expr),
     /// The low `bytes` bytes of an integer.
@@ -535,20 +552,20 @@ pub enum Emit {
     },
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Expr {
     pub ty: TyId,
     pub kind: Box<ExprKind>,
 }
 
 /// Where a field is read from.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Path {
     pub root: Root,
     pub steps: Vec<Step>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Root {
     /// A message local.
     Local(LocalId),
@@ -559,7 +576,7 @@ pub enum Root {
     Item,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Step {
     /// A field of the unit reached so far.
     Field(FieldId),
@@ -567,7 +584,7 @@ pub enum Step {
     Index(Expr),
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum ExprKind {
     Int(u128),
     Bool(bool),
@@ -710,14 +727,14 @@ impl Expr {
 }
 
 /// A value that goes along with a packet.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Carried {
     pub field: PacketFieldId,
     pub value: Expr,
 }
 
 /// A member of a conversation, as a handler of it sees them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Peer {
     Client,
     Upstream(UpstreamId),

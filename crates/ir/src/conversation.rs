@@ -5,7 +5,7 @@ use crate::*;
 
 /// A backend connection that belongs to one client's connection: `session up: connection of db`. It
 /// ends with the client's, and the client's with it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Upstream {
     pub name: String,
     pub span: Span,

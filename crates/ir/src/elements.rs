@@ -9,7 +9,7 @@ use crate::*;
 
 /// An instance of an element. An instance that stands in several wirings, each with other nodes
 /// behind it, is here once for each. All of these share states, tables and counters.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Element {
     /// Names of the instances around it, and its own: `edge.count`.
     pub name: String,
@@ -20,7 +20,7 @@ pub struct Element {
 }
 
 /// From an output to the target of its packets. One for each place of an array of outputs.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Wire {
     /// None: a handler or wiring of the app.
     pub from: Option<ElementId>,
@@ -29,7 +29,7 @@ pub struct Wire {
     pub to: Target,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
     /// An input, and the place where it is an array of `in`s (0 where it is none).
     Input { input: InputId, index: u32 },
@@ -49,7 +49,7 @@ impl Target {
 
 /// The code for the packets of a wire: an element's, or nodes of a wiring of the app or of a
 /// compound element.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Input {
     /// The element's `in`, or the output that the nodes follow.
     pub name: String,
@@ -60,7 +60,6 @@ pub struct Input {
     /// It is an array of `in`s.
     pub indexed: bool,
     /// The fields of the packet's state that its senders give.
-    #[serde(default)]
     pub state: Vec<PacketFieldId>,
     /// Local 0 is the packet (a `Msg` of the unit), local 1 its mark (u32). Local 2 of an array is
     /// the index of the input that it arrived at (u32). Then comes a local for each field of

@@ -3,7 +3,7 @@
 use crate::Span;
 use serde::{Deserialize, Serialize};
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct FaultPlace {
     pub name: String,
     pub span: Span,
@@ -17,7 +17,7 @@ pub struct OwnFault {
 }
 
 /// A fault kind as in `support/wireloom.h` (`WL_F_*`; user kinds from 32).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FaultKind(pub u16);
 
 impl FaultKind {

@@ -100,7 +100,7 @@ index! {
 }
 
 /// A whole program: one app and everything it uses.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Module {
     pub app: String,
     pub types: Vec<Ty>,
@@ -113,10 +113,8 @@ pub struct Module {
     pub ports: Vec<Port>,
     pub states: Vec<State>,
     pub sessions: Vec<Session>,
-    #[serde(default)]
     pub upstreams: Vec<Upstream>,
     /// The state that each packet has beside its bytes.
-    #[serde(default)]
     pub packet: Vec<PacketField>,
     pub counters: Vec<Counter>,
     pub tables: Vec<Table>,
@@ -136,13 +134,12 @@ pub struct Module {
     /// Parts of the app with a core of their own; none: all cores run all of it.
     pub segments: Vec<Segment>,
     /// Parameters of the modelled link to a NIC ([`link`]) that the program gives.
-    #[serde(default)]
     pub link: Vec<(String, u64)>,
     pub inputs: Vec<Input>,
     pub files: Vec<String>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Ty {
     Unit,
     Bool,
@@ -165,14 +162,14 @@ pub enum Ty {
     Msg(UnitId),
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Record {
     pub name: String,
     pub fields: Vec<(String, TyId)>,
 }
 
 /// Enums are integers in the IR; this keeps the names for text, C and explain.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Enum {
     pub name: String,
     pub bits: u8,
@@ -180,7 +177,7 @@ pub struct Enum {
     pub variants: Vec<(String, u64)>,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Span {
     pub file: u32,
     pub start: u32,
@@ -192,7 +189,7 @@ pub struct Span {
     pub element: u32,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Param {
     pub name: String,
     pub doc: String,
@@ -202,7 +199,7 @@ pub struct Param {
     pub default: Option<desc::ParamValue>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Port {
     pub name: String,
     pub span: Span,
@@ -212,43 +209,39 @@ pub struct Port {
     pub ketama: bool,
     pub maglev: bool,
     /// Of messages: each is one UDP datagram.
-    #[serde(default)]
     pub udp: bool,
     /// Of a queue.
-    #[serde(default)]
     pub carries: Carries,
 }
 
 /// Per core, zeroed, then set to `init` when the core starts.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct State {
     pub name: String,
     pub ty: TyId,
     pub init: Option<Expr>,
     /// Memory of an element in C, as many bytes as the type has. Nothing but its functions reads or
     /// sets it.
-    #[serde(default)]
     pub memory: bool,
 }
 
 /// Lives with a client connection; zeroed when it opens (an option is none).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Session {
     pub name: String,
     pub ty: TyId,
     /// It begins anew with each request.
-    #[serde(default)]
     pub of_request: bool,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Counter {
     pub name: String,
     pub doc: String,
 }
 
 /// A total, pure function (it may fault through `Require`). Parameters are the first locals.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Func {
     pub name: String,
     pub span: Span,
@@ -257,7 +250,7 @@ pub struct Func {
     pub body: FuncBody,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum FuncBody {
     Body(Body),
     /// A C function of this name in this file; outside the guarantees.
@@ -267,7 +260,7 @@ pub enum FuncBody {
     },
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Handler {
     pub name: String,
     pub span: Span,
@@ -288,7 +281,7 @@ pub struct Handler {
 
 /// `signal read(n: u32) -> u64 { … }`: called from outside while the app runs, on every core. Its
 /// handler returns the result as bytes, written as [`desc::ResultType`] says.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Signal {
     /// `read`, or `cnt.read` of an element's instance.
     pub name: String,
@@ -303,7 +296,6 @@ pub struct Signal {
     /// Of a table of patterns: behind each argument `x` of the key stands its mask, `x_mask`.
     pub masked: bool,
     /// Called by the program that an exported app is linked with.
-    #[serde(default)]
     pub exported: bool,
     pub result: desc::ResultType,
     /// Type of what the handler returns: bytes.
@@ -313,7 +305,7 @@ pub struct Signal {
 /// The flow key of a frame port's frames: expressions of integers and addresses over the frame,
 /// which is local 0 (a `Msg` of this unit). They are zero where their headers are absent.
 /// `symmetric`: both directions of a flow have one key.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Steer {
     pub port: PortId,
     pub unit: UnitId,
@@ -324,7 +316,7 @@ pub struct Steer {
 /// `from -> merge by .key with |a, b| … -> to`. A message handler of `from` is the nodes before it,
 /// and runs for each message of an input. One of `to` is the nodes behind it, and runs for each
 /// merged message. What they send goes on, in its order; they send to `to` only.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Merge {
     pub name: String,
     pub span: Span,
@@ -358,7 +350,7 @@ impl Merge {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct MergeValue {
     pub field: FieldId,
     pub a: LocalId,

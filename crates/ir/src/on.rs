@@ -2,7 +2,7 @@
 
 use crate::*;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum On {
     Message {
         port: PortId,

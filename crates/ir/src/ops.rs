@@ -8,7 +8,6 @@ mod placed;
 
 pub use placed::{cpu_only, statement, Statement, STATEMENTS};
 
-use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::ops::RangeInclusive;
 
@@ -115,7 +114,7 @@ pub enum Effect {
 /// `Cpu` is the interpreter and C, `Xdp` a BPF program in the kernel. `Nic` is the CPU of a network
 /// card, which runs what `Cpu` runs; only segments have it. `Fpga` is expected, from what the
 /// device can do; no backend for it is in the tree.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Device {
     #[default]
     Cpu,
@@ -147,7 +146,7 @@ macro_rules! rows {
             $doc:literal $(, $usage:literal)?;
     )*) => {
         $(#[$about])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum $type {
             $(#[doc = $doc] $variant,)*
         }

@@ -8,7 +8,7 @@
 use crate::*;
 
 /// A field of the state of packets.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct PacketField {
     /// With the name of the element that declares it: `Top.user`.
     pub name: String,
@@ -20,7 +20,7 @@ pub struct PacketField {
 }
 
 /// The parts of a packet that cross a queue. Set by the pass `carries`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Carries {
     pub part: FramePart,
     /// The program says that the whole frame does.

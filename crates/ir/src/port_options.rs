@@ -1,9 +1,156 @@
-//! The options of ports: one list, by which the language, the command line and the text form name
-//! and set them.
+//! The options of ports, and one list, by which the language, the command line and the text form
+//! name and set them.
 
-use crate::desc::{Failover, PortOptions, Reuse};
+use serde::{Deserialize, Serialize};
 
-/// Their full names, in the order of docs/operations.md.
+/// Limits and times of a port. Every one has a default and can be set in the program
+/// (`port … { idle 60s }`), from a parameter or on the command line (`--set PORT.idle=60s`). Times
+/// are in nanoseconds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PortOptions {
+    pub connect_timeout: u64,
+    /// From a request's dispatch to the beginning of its answer.
+    pub answer_timeout: u64,
+    /// Between two pieces of an answer that comes bit by bit.
+    pub stream_timeout: u64,
+    /// From a message's first byte to its head's last (slow client: `WL_F_IDLE`), and between bytes
+    /// of a tail.
+    pub read_timeout: u64,
+    /// Connection without a message under way.
+    pub idle_timeout: u64,
+    /// A peer that takes no output.
+    pub write_timeout: u64,
+    /// Connections at once: accepted ones of a listen port; per backend and core of an exclusive
+    /// connect port.
+    pub max_connections: u32,
+    /// Listen: how long a connection over `max_connections` waits in the accept queue before it is
+    /// told `overload`.
+    pub accept_timeout: u64,
+    /// Listen: a client that ends its direction while it awaits answers is taken to have left.
+    pub cancel: bool,
+    /// Listen: how long the messages of one connection may use a core before others have their
+    /// turn.
+    pub slice: u64,
+    /// Listen: most requests of one connection under way.
+    pub max_outstanding: u32,
+    /// Connect, pipelined: shared connections per backend and core.
+    pub connections: u32,
+    /// Connect, exclusive: requests under way on a connection that those of `pipeline when` share;
+    /// 1: none do. 0 (`auto`): what the runtime finds good for the backend.
+    pub pipeline: u32,
+    /// Connect, exclusive: which requests go out on idle connections.
+    pub reuse: Reuse,
+    /// Connect: whether a request that no backend has seen goes to another server when the one
+    /// named cannot be reached.
+    pub failover: Failover,
+    /// Connect: failures in a row before a backend is ejected, and the time between two attempts to
+    /// reach it then.
+    pub eject_after: u32,
+    pub eject_time: u64,
+    /// Connect, conversations: most sessions of a pool, per backend, key and core. 0: no pools.
+    pub pool: u32,
+    /// How long a client waits for a session of its pool.
+    pub pool_timeout: u64,
+    /// Sessions of pools that are older are closed when they are idle. 0: they are not.
+    pub pool_lifetime: u64,
+    /// Of sockets over TCP: after so long without a byte the peer is asked whether it is there. 0:
+    /// it is not.
+    pub keepalive: u64,
+    /// Connect: a backend that is down is sent the protocol's probe.
+    pub probe: bool,
+    /// Streams of a merge: the byte behind the last message, without which a stream is not whole.
+    /// 0: the end of the connection is the end of the stream.
+    pub end_mark: u8,
+    /// Listen, UDP: most bytes of the answer to one datagram. A longer answer is not sent.
+    pub max_answer: u32,
+    /// Listen, conversations: bytes of output beyond which a client gets no messages that are sent
+    /// to its handle.
+    pub max_queued: u32,
+    /// Frame ports: a frame may be a segment beyond the MTU (GSO), and checksums may be left to the
+    /// kernel.
+    pub offload: bool,
+    /// Streamed bytes of a message up to so many are held, so that the program reads them as one.
+    pub hold_body: u32,
+    /// Bytes that the messages which are held may take together, on each core.
+    pub hold_memory: u32,
+}
+
+impl PortOptions {
+    /// The defaults of a port over UDP, where a lost datagram is told by nothing but time.
+    pub fn udp() -> PortOptions {
+        PortOptions { answer_timeout: 5_000_000_000, ..PortOptions::default() }
+    }
+}
+
+/// Whose requests share idle connections (as `http-reuse` of HAProxy).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Reuse {
+    /// All but the first request of a client's connection that may not be sent twice.
+    #[default]
+    Safe,
+    /// Each client's connection has backend connections of its own.
+    Never,
+    /// All.
+    Always,
+}
+
+impl Reuse {
+    pub const NAMES: &'static [(Reuse, &'static str)] =
+        &[(Reuse::Safe, "safe"), (Reuse::Never, "never"), (Reuse::Always, "always")];
+}
+
+/// The fate of a request whose server is down or cannot be reached.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Failover {
+    /// It fails.
+    #[default]
+    None,
+    /// It goes to the next server of the port that is up.
+    Next,
+}
+
+impl Failover {
+    pub const NAMES: &'static [(Failover, &'static str)] = &[(Failover::None, "none"), (Failover::Next, "next")];
+}
+
+impl Default for PortOptions {
+    fn default() -> Self {
+        const S: u64 = 1_000_000_000;
+        PortOptions {
+            connect_timeout: 2 * S,
+            answer_timeout: 60 * S,
+            stream_timeout: 300 * S,
+            read_timeout: 30 * S,
+            idle_timeout: 300 * S,
+            write_timeout: 60 * S,
+            max_connections: 65_536,
+            max_outstanding: 128,
+            connections: 1,
+            pipeline: 1,
+            reuse: Reuse::Safe,
+            failover: Failover::None,
+            eject_after: 3,
+            eject_time: S,
+            probe: true,
+            pool: 0,
+            pool_timeout: 10 * S,
+            pool_lifetime: 0,
+            keepalive: 60 * S,
+            end_mark: 0,
+            offload: false,
+            hold_body: 0,
+            hold_memory: 64 << 20,
+            max_answer: 4096,
+            max_queued: 1 << 20,
+            accept_timeout: S,
+            cancel: false,
+            slice: 50_000,
+        }
+    }
+}
+
+/// The full names of all options, in the order of docs/operations.md.
 pub const NAMES: [&str; 29] = [
     "connect_timeout",
     "answer_timeout",

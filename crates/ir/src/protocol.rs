@@ -2,9 +2,8 @@
 
 use crate::desc::Sharing;
 use crate::{Body, Expr, FieldId, Module, UnitId};
-use serde::{Deserialize, Serialize};
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Protocol {
     pub name: String,
     pub request: UnitId,
@@ -13,11 +12,9 @@ pub struct Protocol {
     pub response_args: Vec<Expr>,
     /// Of a conversation: the same for its request unit, the messages `up`. Both are over sessions
     /// then.
-    #[serde(default)]
     pub request_args: Vec<Expr>,
     pub sharing: Sharing,
     /// Of a conversation: nothing is sent to a server before its first message has come.
-    #[serde(default)]
     pub server_first: bool,
     pub order_by: Option<FieldId>,
     /// Over the message itself (`Root::This`), its unit's parameters, evaluated when the head is
@@ -40,29 +37,21 @@ pub struct Protocol {
     /// The answer is not that of its request (`matches`).
     pub stray: Option<Expr>,
     /// Behind this message of a server its session may go to another client of its pool.
-    #[serde(default)]
     pub idle: Option<Expr>,
     /// This message of a server says that its session is reset.
-    #[serde(default)]
     pub reset: Option<Expr>,
     /// Of a conversation: the server answers this message, at last with one that `settles`.
-    #[serde(default)]
     pub owes: Option<Expr>,
     /// Of a conversation: this message is done with once one that is `owes` follows it.
-    #[serde(default)]
     pub unfinished: Option<Expr>,
     /// Of a conversation: a server's message that ends an answer which is owed.
-    #[serde(default)]
     pub settles: Option<Expr>,
     /// Pieces of the message's streamed bytes that a handler changes go on in chunks (RFC 9112
     /// section 7.1). Only where a handler does.
-    #[serde(default)]
     pub chunks_request: Option<Expr>,
-    #[serde(default)]
     pub chunks_response: Option<Expr>,
     /// The client waits for these bytes before it sends the rest of its request. Only where that is
     /// read before anything is sent on.
-    #[serde(default)]
     pub expects: Option<(Vec<u8>, Expr)>,
     /// Bytes that may stand in front of a request, and how often: they are dropped.
     pub ignore: Option<(Vec<u8>, u8)>,

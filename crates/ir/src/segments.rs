@@ -14,11 +14,10 @@ use crate::*;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A part of an app with cores of its own.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Segment {
     pub name: String,
     /// In the XDP hook it has a core for what the hook leaves to the process.
-    #[serde(default)]
     pub device: ops::Device,
     /// The first core, counted from 0 among those of the run; 0 on a NIC, which counts its own.
     pub cpu: u32,

@@ -1,16 +1,15 @@
 //! Tests of a program: what they put in, and what they expect.
 
 use crate::{HandlerId, PortId, Span};
-use serde::{Deserialize, Serialize};
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Test {
     pub name: String,
     pub span: Span,
     pub kind: TestKind,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum TestKind {
     /// Run the handler with `On::Test`.
     Code(HandlerId),
@@ -20,7 +19,7 @@ pub enum TestKind {
 
 /// A place in a simulated run: connection `conn` (0, 1, …) of a listen port, or instance `conn` of
 /// a connect port.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SimPort {
     pub port: PortId,
     pub conn: u32,
@@ -32,7 +31,7 @@ impl SimPort {
     pub const OWN: u32 = 1 << 24;
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum SimStep {
     /// The world sends these bytes (a client connects with its first step).
     Send(SimPort, Vec<u8>),

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub const LEAST_IDLE: u64 = 100_000;
 
 /// A keyed table.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Table {
     pub name: String,
     pub span: Span,

@@ -3,7 +3,7 @@
 use crate::*;
 
 /// A set of bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ByteSet(pub [u64; 4]);
 
 impl ByteSet {
@@ -64,7 +64,7 @@ impl ByteSet {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Unit {
     /// `memcached.Command`
     pub name: String,
@@ -107,7 +107,7 @@ pub struct Unit {
 /// A frame as a graph of headers. A header follows another one where a condition over that one
 /// holds; each is there at most once. A header that is cut off or breaks one of its rules is
 /// absent, and so is all behind it. No read goes past the frame.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Frame {
     pub layers: Vec<Layer>,
     /// Which headers are looked for first.
@@ -122,7 +122,7 @@ pub struct Frame {
 /// One header of a frame. `switch` is a field of the frame unit, a switch of two cases: 0, named
 /// like the header, holds the field `header` (a nested unit). 1 is `else`, empty. So
 /// `Case(p.switch, 0)` is "the header is there".
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Layer {
     pub switch: FieldId,
     pub header: FieldId,
@@ -133,13 +133,13 @@ pub struct Layer {
 
 /// `layer`: the header before it (index into `layers`; None: the frame's beginning). `cond`: over
 /// the frame unit (`Root::This`), of which it may read that header.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct After {
     pub layer: Option<u32>,
     pub cond: Option<Expr>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Header {
     pub checksum: Option<Checksum>,
     /// Fields of the source and destination address, if it is a network header. They, the protocol
@@ -160,13 +160,13 @@ pub struct Header {
 }
 
 /// An Internet checksum (RFC 1071), in a field of 16 bits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Checksum {
     pub field: FieldId,
     pub over: Over,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Over {
     /// The header itself.
     Header,
@@ -179,13 +179,13 @@ pub enum Over {
 
 /// The value of `field` counts bytes to the end of the header's payload. `own`: from the header's
 /// first byte on; else from the one behind the header.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Covers {
     pub field: FieldId,
     pub own: bool,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct UnitParam {
     pub name: String,
     pub ty: TyId,
@@ -203,7 +203,7 @@ impl UnitParam {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Field {
     /// None: `_`, literals, `require`, …
     pub name: Option<String>,
@@ -231,13 +231,13 @@ pub struct Field {
 }
 
 /// `= len(key) + len(value) + 4`: the sum of the lengths of these fields plus a constant.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Computed {
     pub lengths: Vec<FieldId>,
     pub plus: i64,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum FieldKind {
     /// A fixed-width integer: a container of `bytes` bytes, of which `bits` bits from `shift` on
     /// are the value. `advance`: the next field starts behind the container (false for all but the
@@ -325,14 +325,14 @@ pub enum FieldKind {
     Nothing,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Until {
     pub delimiters: Vec<Vec<u8>>,
     /// Left for the next field.
     pub peek: bool,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Extent {
     /// Guarded by the lowering: never negative; over `max` is `too_long`.
     Length(Expr),
@@ -343,7 +343,7 @@ pub enum Extent {
     Close,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum ListExtent {
     Count(Expr),
     Until(Until),
@@ -360,14 +360,14 @@ pub enum ListExtent {
     },
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Case {
     pub name: Option<String>,
     pub guard: Guard,
     pub fields: Vec<FieldId>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Guard {
     /// The next bytes are one of these (consumed unless `peek`).
     Literal {
@@ -380,7 +380,7 @@ pub enum Guard {
     Fault(FaultKind),
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Recover {
     /// Skip past the next of these.
     Until(Until),
@@ -388,7 +388,7 @@ pub enum Recover {
     Length(Expr),
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum PassRule {
     /// From here on bytes of the tail are passed on if this holds.
     When(Expr),

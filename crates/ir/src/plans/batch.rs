@@ -4,7 +4,7 @@ use super::StmtPath;
 use crate::*;
 
 /// Lookups that are done for a whole batch before its first frame is handled. There is one, or two.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct BatchLookup {
     /// The handler's first use of a table, if that is an exact one with a part for each core. Its
     /// key is packed and hashed, and its place in the table is fetched.
@@ -22,7 +22,7 @@ pub struct BatchLookup {
 }
 
 /// A use of a table whose key the frame alone tells.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct TableLookup {
     pub table: TableId,
     pub site: StmtPath,
@@ -36,7 +36,7 @@ pub struct TableLookup {
 }
 
 /// The handler's needs of a frame's headers, besides its keys.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum HeaderReuse {
     /// All of them, or it changes the frame: the frame is parsed again when its turn comes.
     Parse,

@@ -10,7 +10,7 @@ pub type Bits = BTreeMap<u32, (u8, u8)>;
 pub type Known = BTreeMap<FieldId, u64>;
 
 /// Where the headers of most frames are looked for first. Set by the pass `packet_fast_path`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct FastPath {
     /// Which layer is looked for behind which (None: at the frame's beginning), at a constant
     /// place: the headers before it have no options.
@@ -21,14 +21,14 @@ pub struct FastPath {
 
 /// A field of a header that begins, or ends, at no constant place. The parser notes where it begins
 /// and how long it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct HeaderSlot {
     pub layer: u32,
     pub field: FieldId,
 }
 
 /// Headers one behind the other, told by bits.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct HeaderStack {
     /// Bytes that such a frame has at least, and 16.
     pub least: u32,
@@ -37,7 +37,7 @@ pub struct HeaderStack {
 }
 
 /// A header of such a frame.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Stage {
     pub layer: u32,
     /// Where it begins, in bytes.

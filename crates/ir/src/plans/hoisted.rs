@@ -4,7 +4,7 @@ use crate::*;
 
 /// Values that a handler of frames keeps in registers for the length of a batch. No store to a
 /// frame or a table can touch it there.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct HoistedState {
     /// Counters that no code of the program reads.
     pub counters: Vec<CounterId>,
@@ -20,7 +20,7 @@ pub struct HoistedState {
 }
 
 /// A condition over parameters, constants, and state that no frame changes.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Condition {
     pub cond: Expr,
     /// Without it much of the handler is left out.
@@ -28,7 +28,7 @@ pub struct Condition {
 }
 
 /// Where frames leave: an instance of a port.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Destination {
     pub port: PortId,
     pub instance: u32,

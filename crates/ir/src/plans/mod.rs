@@ -20,7 +20,7 @@ pub use pause::Pause;
 pub use vector::{BinaryOp, Compare, MaskRef, NumberRef, VectorOp, VectorPlan, VectorStep, VectorValue};
 
 /// The plans of one handler.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct HandlerPlan {
     /// Set by the pass `pauses`.
     pub pause: Pause,

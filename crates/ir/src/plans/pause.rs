@@ -1,9 +1,7 @@
 //! Pauses between two rounds of a long loop.
 
-use crate::*;
-
 /// The act of a handler whose slice is used up.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Pause {
     /// It has no long loop.
     #[default]

@@ -9,7 +9,7 @@ use crate::*;
 use std::collections::BTreeSet;
 
 /// The vectorized form of a handler of frames. It has one or two loops over groups of frames.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct VectorPlan {
     /// Bytes that each frame of a group has, or the group is not vectorized.
     pub least: u32,
@@ -22,7 +22,7 @@ pub struct VectorPlan {
     pub run: Option<Vec<VectorStep>>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum VectorStep {
     /// The next steps look at this layer.
     Header(u32),
@@ -52,7 +52,7 @@ pub enum VectorStep {
 }
 
 /// A value with a name in the generated code.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct VectorValue {
     /// The header field that it is.
     pub field: Option<String>,
@@ -60,7 +60,7 @@ pub struct VectorValue {
 }
 
 /// A number per frame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum NumberRef {
     Const(u32),
     Value(u32),
@@ -74,7 +74,7 @@ pub enum NumberRef {
 }
 
 /// A bit per frame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MaskRef {
     All,
     None,
@@ -83,7 +83,7 @@ pub enum MaskRef {
     Value(u32),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BinaryOp {
     Add,
     Sub,
@@ -93,14 +93,14 @@ pub enum BinaryOp {
     Xor,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compare {
     Eq,
     Lt,
     Le,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum VectorOp {
     /// Loads up to eight words of four bytes of each frame, which begin at these places. All lie
     /// between `from` and `to`. A word has its first byte lowest.

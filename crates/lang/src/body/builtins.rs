@@ -1,5 +1,6 @@
 //! Built-in functions and conversions.
 
+use super::crypto::{BLOCK, NONCE, VECTOR};
 use super::{Kind, Lower};
 use crate::compiler::{Reported, R, T_BOOL, T_U16, T_U32, T_U64};
 use crate::ir_builder as build;
@@ -43,8 +44,9 @@ impl Lower<'_, '_> {
                     B::Slice => self.slice(a[0], a[1], a[2]),
                     B::Concat => self.concat(&a),
                     B::RandomBytes => self.random_bytes(a[0]),
-                    B::AesGcmOpen => self.cipher(b, &a, span),
-                    _ if b.is_cipher() => self.cipher(b, &a, span),
+                    B::AesCtr => self.cipher(b, BLOCK, &a, span),
+                    B::AesCbcEncrypt | B::AesCbcDecrypt => self.cipher(b, VECTOR, &a, span),
+                    B::AesGcmSeal | B::AesGcmOpen => self.cipher(b, NONCE, &a, span),
                     _ => self.plain_builtin(b, &a),
                 }
             }

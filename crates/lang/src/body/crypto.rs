@@ -18,23 +18,17 @@ const TAG: u64 = 16;
 const MOST_RANDOM: u64 = 1024;
 
 /// An operand of fixed size: its name, its sizes.
-type Sized = (&'static str, &'static [u64]);
+pub(super) type FixedSize = (&'static str, &'static [u64]);
 
-const BLOCK: Sized = ("counter block", &[16]);
-const VECTOR: Sized = ("vector", &[16]);
-const NONCE: Sized = ("nonce", &[12]);
+pub(super) const BLOCK: FixedSize = ("counter block", &[16]);
+pub(super) const VECTOR: FixedSize = ("vector", &[16]);
+pub(super) const NONCE: FixedSize = ("nonce", &[12]);
 
 impl Lower<'_, '_> {
     /// `aes_ctr(key, block, data)`, `aes_cbc_…(key, vector, data)`,
     /// `aes_gcm_…(key, nonce, associated, data)`.
-    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-    pub fn cipher(&mut self, b: B, a: &[&Expr], span: Span) -> R<Val> {
-        let (name, whole) = (b.row().name, matches!(b, B::AesCbcEncrypt | B::AesCbcDecrypt));
-        let second = match b {
-            B::AesCtr => BLOCK,
-            _ if whole => VECTOR,
-            _ => NONCE,
-        };
+    pub fn cipher(&mut self, b: B, second: FixedSize, a: &[&Expr], span: Span) -> R<Val> {
+        let (name, whole) = (b.row().name, second == VECTOR);
         let mut args = vec![self.of_size(name, ("key", KEYS), a[0])?, self.of_size(name, second, a[1])?];
         if let [_, _, aad, _] = a {
             args.push(self.bytes_arg(aad)?);
@@ -45,16 +39,14 @@ impl Lower<'_, '_> {
         let bytes = self.bytes_of(v, span_of_data)?;
         let bytes = if whole { self.whole_blocks(name, bytes, max, span_of_data)? } else { bytes };
         args.push(bytes);
-        match b {
-            B::AesGcmSeal => max = max.saturating_add(TAG),
-            B::AesGcmOpen => max = max.saturating_sub(TAG),
-            _ => {}
+        let opens = b == B::AesGcmOpen;
+        if opens {
+            max = max.saturating_sub(TAG);
+        } else if b == B::AesGcmSeal {
+            max = max.saturating_add(TAG);
         }
-        let ty = if b == B::AesGcmOpen {
-            self.cx.measured(Ty::Bytes(max).option(), span)?
-        } else {
-            self.cx.measured(Ty::Bytes(max), span)?
-        };
+        let ty = if opens { Ty::Bytes(max).option() } else { Ty::Bytes(max) };
+        let ty = self.cx.measured(ty, span)?;
         let t = self.cx.lower_ty(&ty);
         Ok(Val::pure(ty, build::builtin(t, b, args)))
     }
@@ -79,7 +71,7 @@ impl Lower<'_, '_> {
 
     /// An operand that has one of a few sizes.
     #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-    fn of_size(&mut self, function: &str, (what, sizes): Sized, e: &Expr) -> R<X> {
+    fn of_size(&mut self, function: &str, (what, sizes): FixedSize, e: &Expr) -> R<X> {
         let v = self.expr(e, None)?;
         let max = v.ty.bytes_max();
         let v = self.once(v, e.span);

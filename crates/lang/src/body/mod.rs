@@ -357,26 +357,20 @@ impl<'c, 'a> Lower<'c, 'a> {
 
     #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     pub fn push(&mut self, span: Span, kind: StmtKind) {
-        let waits = matches!(
-            kind,
-            StmtKind::TableUpdate { .. }
-                | StmtKind::Call { .. }
-                | StmtKind::Await { .. }
-                | StmtKind::Reply { .. }
-                | StmtKind::Send { .. }
-                | StmtKind::Tell { .. }
-                | StmtKind::Deliver { .. }
-                | StmtKind::Dismiss(_)
-                | StmtKind::OpenUpstream { .. }
-                | StmtKind::CloseUpstream(_)
-                | StmtKind::TakeUpstream { .. }
-                | StmtKind::PoolUpstream { .. }
-                | StmtKind::Become { .. }
-                | StmtKind::Hold(_)
-                | StmtKind::Release(_)
-                | StmtKind::Output { .. }
-                | StmtKind::Return(_)
-        );
+        let waits = kind.changes_connection()
+            || matches!(
+                kind,
+                StmtKind::TableUpdate { .. }
+                    | StmtKind::Call { .. }
+                    | StmtKind::Await { .. }
+                    | StmtKind::Reply { .. }
+                    | StmtKind::Send { .. }
+                    | StmtKind::Tell { .. }
+                    | StmtKind::Deliver { .. }
+                    | StmtKind::Dismiss(_)
+                    | StmtKind::Output { .. }
+                    | StmtKind::Return(_)
+            );
         if self.building && waits {
             // A list is gone through once to count it and once to write it.
             if self.cx.diags.iter().any(|d| d.code == "E0628" && d.span() == Some(span)) {

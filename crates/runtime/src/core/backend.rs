@@ -1,9 +1,9 @@
 //! Backend connections: their input, and their end.
 
-use super::app::IdField;
 use super::dispatch::own_id;
 use super::ejection::Why;
 use super::input::{FoundMessage, Parsed};
+use super::ports::IdField;
 use super::slab::Id;
 use super::types::{flag, Mode, Sink, Start, Target};
 use super::{Core, Raw};

@@ -1,7 +1,7 @@
 //! Client connections: accepting, requests to tasks, replies in order.
 
-use super::app::{Front, NO_HANDLER};
 use super::input::{FoundMessage, Parsed};
+use super::ports::{Front, NO_HANDLER};
 use super::slab::Id;
 use super::types::{flag, Conn, Mode, Side, Sink, Start, CLIENT, NO_BACKEND, NO_PROTO};
 use super::{Core, Raw, HIGH, REPLY_BUDGET, STORED_MAX};

@@ -14,10 +14,10 @@
 //! A member that ends ends the others. Output is sent before. A member into which half a message
 //! has gone is reset, so that nobody takes the half for the whole.
 
-use super::app::NO_HANDLER;
 use super::client::move_queue;
 use super::ejection::Why;
 use super::input::{FoundMessage, Parsed};
+use super::ports::NO_HANDLER;
 use super::slab::Id;
 use super::types::{flag, Mode, Order, Pooling, Side, Sink, Start, Target, CLIENT, NO_GROUP};
 use super::{Core, Raw, HIGH, STORED_MAX};

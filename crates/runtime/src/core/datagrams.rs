@@ -11,9 +11,9 @@
 //! own, so that a stranger cannot guess an answer's. An answer to no request is counted
 //! (`unmatched`); so is a datagram that could not be sent (`lost`).
 
-use super::app::{IdField, Proto};
 use super::ejection::Why;
 use super::input::{FoundMessage, Parsed};
+use super::ports::{IdField, Proto};
 use super::request_numbers::RequestNumbers;
 use super::slab::Id;
 use super::types::{flag, Side, Start, Target, NO_PROTO};

@@ -10,7 +10,7 @@
 //! of an answer. The whole request is still in memory. This is the case in which the backend closes
 //! an idle connection at the moment of its use.
 
-use super::app::{IdField, Port, Proto};
+use super::ports::{IdField, Port, Proto};
 use super::slab::Id;
 use super::types::{flag, Mode, Order, Side, Sink, Target, BACKENDS};
 use super::{Core, Raw, BACKEND_OUT_MAX, HIGH, PENDING_MAX, WAITERS_MAX};

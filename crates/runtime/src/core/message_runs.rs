@@ -5,8 +5,8 @@
 //! says how many of them are such messages. Where an output is not open, is full, or has a message
 //! that streams into it, each message takes the usual way.
 
-use super::app::NO_HANDLER;
 use super::conversation::{ENDING, UPSTREAM};
+use super::ports::NO_HANDLER;
 use super::slab::Id;
 use super::types::{Mode, CLIENT};
 use super::{Core, Raw, HIGH};

@@ -64,6 +64,7 @@ mod pipeline;
 mod pipelining_policy;
 mod pool;
 mod pool_logins;
+mod ports;
 mod request_numbers;
 mod request_records;
 pub mod seen_settings;

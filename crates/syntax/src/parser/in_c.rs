@@ -55,16 +55,18 @@ impl Parser<'_> {
             let d = Diagnostic::error("E0716", name.span, "an element in C has no type parameters");
             self.report(d.hint("a function in C has the same types everywhere"));
         }
-        let mut memories = element.members.iter().filter(|m| is_memory(&m.kind)).map(|m| m.span);
-        if let Some(second) = memories.nth(1) {
+        let (mut has_one, mut second) = (false, None);
+        element.members.retain(|m| {
+            let again = is_memory(&m.kind) && std::mem::replace(&mut has_one, true);
+            if again {
+                second.get_or_insert(m.span);
+            }
+            !again
+        });
+        if let Some(second) = second {
             let d = Diagnostic::error("E0716", second, "an element in C has one memory");
             self.report(d.hint("let it hold a `struct` of all that the C file keeps"));
         }
-        let mut memories = 0;
-        element.members.retain(|m| {
-            memories += usize::from(is_memory(&m.kind));
-            memories < 2 || !is_memory(&m.kind)
-        });
         element.members.extend(handlers);
         Ok(element)
     }

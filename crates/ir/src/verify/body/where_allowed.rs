@@ -43,19 +43,12 @@ impl Flow<'_, '_, '_> {
                 let touches = sends
                     || suspends
                     || s.table().is_some()
+                    || s.changes_connection()
                     || matches!(
                         s,
                         StmtKind::SetState(..)
                             | StmtKind::SetSession(..)
                             | StmtKind::Count(..)
-                            | StmtKind::Close
-                            | StmtKind::OpenUpstream { .. }
-                            | StmtKind::CloseUpstream(_)
-                            | StmtKind::TakeUpstream { .. }
-                            | StmtKind::PoolUpstream { .. }
-                            | StmtKind::Become { .. }
-                            | StmtKind::Hold(_)
-                            | StmtKind::Release(_)
                             | StmtKind::Dismiss(_)
                             | StmtKind::Queue { .. }
                             | StmtKind::Frame { .. }
@@ -65,19 +58,12 @@ impl Flow<'_, '_, '_> {
                 self.c.need(!touches, path, "a function may not do this");
             }
             BodyKind::OnFault => {
-                let sends = matches!(
-                    s,
-                    StmtKind::Send { .. }
-                        | StmtKind::Tell { .. }
-                        | StmtKind::Deliver { .. }
-                        | StmtKind::Dismiss(_)
-                        | StmtKind::OpenUpstream { .. }
-                        | StmtKind::TakeUpstream { .. }
-                        | StmtKind::PoolUpstream { .. }
-                        | StmtKind::Become { .. }
-                        | StmtKind::Hold(_)
-                        | StmtKind::Release(_)
-                );
+                let closes = matches!(s, StmtKind::Close | StmtKind::CloseUpstream(_));
+                let sends = s.changes_connection() && !closes
+                    || matches!(
+                        s,
+                        StmtKind::Send { .. } | StmtKind::Tell { .. } | StmtKind::Deliver { .. } | StmtKind::Dismiss(_)
+                    );
                 self.c.need(!suspends && !sends, path, "`on fault` may not do this")
             }
             BodyKind::Event => self.c.need(!matches!(s, StmtKind::Reply { .. }), path, "an answer where none is due"),
