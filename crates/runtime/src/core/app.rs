@@ -89,7 +89,7 @@ impl App {
         check(&program, &desc)?;
         let mut settings = params::resolve(&desc, sets)?;
         for (port, set) in desc.ports.iter().zip(&mut settings.ports).filter(|(p, _)| p.kind.is_connect()) {
-            set.places = ServerPlaces::first(&set.addrs, &set.names);
+            set.take_places(ServerPlaces::first(&set.addrs, &set.names));
             set.tables = set.hash_tables(port);
         }
         let settings = Arc::new(settings);
@@ -816,6 +816,7 @@ fn shown(ports: &[Port], settings: &Settings) -> Box<[wl_port]> {
         ring_n: set.tables.ring.points,
         maglev_n: set.tables.maglev.len() as u32,
         maglev: ptr(&set.tables.maglev),
+        server: if set.shown.is_empty() { std::ptr::null() } else { set.shown.as_ptr() },
     });
     each.collect()
 }
