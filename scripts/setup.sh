@@ -46,6 +46,8 @@ if [ "${1:-demo}" = test ]; then
     need curl curl
     need openssl openssl
     need swaks swaks
+    # A machine has one mail server: another one stays, and Postfix is not tested.
+    command -v sendmail >/dev/null 2>&1 || [ -x /usr/sbin/sendmail ] || missing+=(postfix)
     need dig bind9-dnsutils
     need dnsmasq dnsmasq-base
     need logger bsdutils
@@ -127,6 +129,10 @@ if [ ! -e /usr/sbin/policy-rc.d ] && [ "$(id -u)" -eq 0 ]; then
     trap 'rm -f /usr/sbin/policy-rc.d' EXIT
 fi
 update
+# Postfix gets no settings of the machine: the tests write their own.
+case " ${missing[*]} " in
+*" postfix "*) echo 'postfix postfix/main_mailer_type select No configuration' | $sudo debconf-set-selections ;;
+esac
 [ ${#missing[@]} -eq 0 ] || $sudo apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 clang=$(clang_here)
 sanitizers "$@" || $sudo apt-get install -y -qq --no-install-recommends "libclang-rt-$("$(clang_command)" -dumpversion | cut -d. -f1)-dev" >/dev/null

@@ -562,6 +562,15 @@ static inline bool wl_same_secret(wl_bytes a, wl_bytes b) {
 }
 static inline wl_ip wl_ip_of(wl_endpoint e) { wl_ip a; memcpy(a.b, e.ip, 16); return a; }
 static inline bool wl_ep_eq(wl_endpoint a, wl_endpoint b) { return a.port == b.port && memcmp(a.ip, b.ip, 16) == 0; }
+/* Addresses of a port's servers. One that is not listed is of no instance: their number. */
+static inline wl_endpoint wl_port_server(const wl_port *p, uint32_t i) {
+    return p->server && i < p->n ? p->server[i] : (wl_endpoint){0};
+}
+static inline uint32_t wl_port_find(const wl_port *p, wl_endpoint e) {
+    uint32_t i = 0;
+    while (p->server && i < p->n && !wl_ep_eq(p->server[i], e)) i++;
+    return p->server ? i : p->n;
+}
 /* An address as a number, the first byte the highest. */
 static inline unsigned __int128 wl_ip_u128(wl_ip a) { return (unsigned __int128)wl_be64(a.b) << 64 | wl_be64(a.b + 8); }
 static inline wl_ip wl_u128_ip(unsigned __int128 n) {

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define WL_ABI 23u
+#define WL_ABI 24u
 
 typedef struct wl_bytes { const uint8_t *p; uint32_t n; uint32_t _pad; } wl_bytes;
 
@@ -296,6 +296,7 @@ typedef struct wl_port {
                                  * and the instance of each; NULL if unused */
     uint32_t ring_n; uint32_t maglev_n;
     const uint32_t *maglev;     /* maglev: instance per slot; NULL if unused */
+    const wl_endpoint *server;  /* [n] addresses; NULL if it has none */
 } wl_port;
 
 /* A parameter's value. Integers, bools, durations (ns): u. bytes, string: b. endpoint: ep.

@@ -21,6 +21,7 @@ pub mod mariadb;
 pub mod memcached;
 pub mod net;
 pub mod packets;
+pub mod postfix;
 pub mod postgres;
 pub mod process;
 pub mod programs;

@@ -1,15 +1,23 @@
 //! `apps/mysql_proxy.loom` between a real MariaDB, its client, and a Python driver.
 
 use std::process::Command;
+use std::time::{Duration, Instant};
 use wireloom_tests::control::Controlled;
 use wireloom_tests::folder::Folder;
 use wireloom_tests::mariadb::{mariadb, MariaDb, PASSWORD};
-use wireloom_tests::{client_library, finish, free_port, python, root, servers, Client};
+use wireloom_tests::{admin, client_library, finish, free_port, python, root, servers, Client, Process};
 
 fn proxy(server: u16) -> (Controlled, u16) {
-    let port = free_port();
-    let (set, list) = (format!("port={port}"), servers(&[server]));
-    (Controlled::run("mysql_proxy", &["apps/mysql_proxy.loom", "--set", &set, "--set", &list]), port)
+    let (proxy, port, _) = proxy_with_page(server);
+    (proxy, port)
+}
+
+/// The proxy, its port and its admin page.
+fn proxy_with_page(server: u16) -> (Controlled, u16, u16) {
+    let (port, page) = (free_port(), free_port());
+    let (set, list, at) = (format!("port={port}"), servers(&[server]), format!("127.0.0.1:{page}"));
+    let args = ["apps/mysql_proxy.loom", "--set", &set, "--set", &list, "--admin", &at, "--drain", "20"];
+    (Controlled::run("mysql_proxy", &args), port, page)
 }
 
 /// Runs Python code with a driver, and gives its output.
@@ -140,6 +148,139 @@ print(q.fetchone()[0])
         assert_eq!(counted(&proxy, "shop", "SELECT"), "2");
     }
     assert!(proxy.app.rss_kib() < 100_000, "{} KiB", proxy.app.rss_kib());
+}
+
+/// Commands in one segment, and a file that the second of them asks for.
+#[test]
+fn a_file_in_a_pipeline_is_no_commands() {
+    let Some(server) = MariaDb::start("file_later") else { return };
+    let (proxy, port) = proxy(server.port());
+    let folder = Folder::new("mysql_file_later");
+    let file = folder.name_of("rows");
+    // Each of the driver's pieces begins with the byte of a query.
+    std::fs::write(&file, format!("\u{3}select\t{}\n", "x".repeat(55)).repeat(5_000)).expect("the folder is writable");
+    let text = format!(
+        "
+import struct
+from pymysql.connections import MySQLResult
+c = connect(local_infile=True, database='shop')
+q = c.cursor()
+q.execute('create table f (k text, s text)')
+def query(text): return struct.pack('<I', 1 + len(text))[:3] + b'\\0\\x03' + text.encode()
+def answer():
+    c._next_seq_id = 1
+    r = MySQLResult(c)
+    r.read()
+    return r.rows or r.affected_rows
+# A row that begins like the request for a file.
+c._sock.sendall(query('select null') + query(\"load data local infile '{file}' into table f\"))
+assert answer() == ((None,),)
+assert answer() == 5000
+q.execute('select count(*) from f')
+print(q.fetchone()[0])
+"
+    );
+    let Some(out) = script(port, &text) else { return };
+    assert_eq!(out, "5000\n");
+    for (kind, n) in [("LOAD", "1"), ("SELECT", "2"), ("CREATE", "1")] {
+        assert_eq!(counted(&proxy, "shop", kind), n, "{kind}");
+    }
+    let others = proxy.ask(&["table", "counts", "get", "user=ann", "database=shop", "kind=OTHER"]);
+    assert!(!others.text.chars().any(|c| c.is_ascii_digit()), "{}", others.text);
+}
+
+/// The proxy knows the end of each answer, with EOF packets and without.
+#[test]
+fn answers_of_all_kinds_are_counted_in_pipelines() {
+    let Some(server) = MariaDb::start("pipelines") else { return };
+    let Some(python) = python::with("pymysql") else { return };
+    let (_proxy, port, page) = proxy_with_page(server.port());
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/mysql_pipelines.py");
+    let out = finish(Command::new(python).args([file, &port.to_string(), PASSWORD, "25"]));
+    assert_eq!(out.code, Some(0), "{}", out.text);
+    let owed: u64 = out.out.trim().parse().expect("a number");
+    let answers = || admin::status(page)["apps"][0]["counters"]["answers"].as_u64();
+    admin::eventually(&format!("{owed} answers, not {:?}", answers()), || answers() == Some(owed));
+}
+
+/// A drain waits for all commands of a pipeline and for a transaction, and ends an idle session.
+#[test]
+fn a_drain_ends_no_session_within_a_command_or_a_transaction() {
+    let Some(server) = MariaDb::start("drain") else { return };
+    let (proxy, port) = proxy(server.port());
+    let text = format!(
+        "
+import os, signal, struct, time
+idle, busy, within = connect(), connect(), connect()
+within.begin()
+q = within.cursor()
+q.execute('select 1')
+def query(text): return struct.pack('<I', 1 + len(text))[:3] + b'\\0\\x03' + text.encode()
+busy._sock.sendall(query('select 1') + query('select sleep(2), \"slept\"'))
+time.sleep(0.5)
+os.kill({}, signal.SIGTERM)
+begun = time.time()
+told = idle._sock.recv(1000)
+assert b'the service ends' in told and time.time() - begun < 2, told
+# More than the time after which a session without a byte counted as idle.
+time.sleep(1.2)
+assert q.execute('select 2') == 1
+got = b''
+while b'slept' not in got[-40:]:
+    more = busy._sock.recv(1000)
+    assert more and b'the service ends' not in more, more
+    got += more
+within.commit()
+assert b'the service ends' in within._sock.recv(1000)
+print('done')
+",
+        proxy.app.child.id()
+    );
+    if let Some(out) = script(port, &text) {
+        assert_eq!(out, "done\n");
+    }
+}
+
+/// Logins with the whole password under the server's key, and those that the server knows.
+#[test]
+fn logins_by_caching_sha2_password() {
+    let Some(python) = python::with("pymysql, cryptography") else { return };
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/mysql_sha2.py");
+    let at = free_port();
+    let server = Process::start("mysql_sha2", Command::new(python).args([file, &at.to_string(), PASSWORD]), at);
+    let (_proxy, port, page) = proxy_with_page(server.port);
+    let text = "
+for n in range(3):
+    q = connect().cursor()
+    q.execute('select 42')
+    assert q.fetchone() == ('42',)
+q.execute('forget')
+connect()
+try:
+    pymysql.connect(host='127.0.0.1', port=PORT, user='bob', password='wrong')
+    assert False
+except pymysql.err.OperationalError as e: assert e.args[0] == 1045, e
+q.execute('logins')
+print(q.fetchone()[0])
+";
+    let Some(out) = script(port, &text.replace("PORT", &port.to_string())) else { return };
+    assert_eq!(out, "whole fast fast whole\n");
+    let counter = |name: &str| admin::status(page)["apps"][0]["counters"][name].as_u64();
+    // Five logins, four of them accepted; two commands `forget` and `logins`, four selects and
+    // settings of the driver.
+    admin::eventually("all is answered", || counter("answers") == counter("statements").map(|n| n + 5));
+    if let Some(library) = client_library("mysql/node", "node") {
+        let text = format!(
+            "const m = require('mysql2/promise'); (async () => {{\n\
+             const make = () => m.createConnection({{host: '127.0.0.1', port: {port}, user: 'eve', password: '{PASSWORD}'}});\n\
+             for (let i = 0; i < 3; i++) {{ const c = await make();\n\
+             const [[row]] = await c.query('select 42'); if (row.n !== '42') throw row; c.destroy(); }}\n\
+             console.log('done'); }})()"
+        );
+        let mut command = Command::new("node");
+        let out = finish(command.args(["-e", &text]).env("NODE_PATH", library.join("node_modules")));
+        assert_eq!(out.out, "done\n", "{}", out.text);
+    }
 }
 
 /// Sessions of many clients at once: each keeps its variables and transactions.

@@ -268,6 +268,57 @@ print(errors or 'done')
     assert!(open <= 6, "{open}");
 }
 
+/// What the proxy prepares behind an error is skipped by the server. In a session that its client
+/// keeps, it is prepared when it is needed again. What was prepared before the error stays.
+#[test]
+fn statements_behind_an_error_are_prepared_when_they_are_needed_again() {
+    let Some(server) = Postgres::start("pool_behind") else { return };
+    let proxy = proxy(&[server.port()], &["db.pool=2"]);
+    let text = "
+from psycopg import pq
+c = connect()
+p = c.pgconn
+def told(r): return r.get_value(0, 0) if r and r.ntuples else r.status if r else None
+for name in (b'one', b'two', b'three'):
+    r = p.prepare(name, b\"select '\" + name + b\"'::text\")
+    assert r.status == pq.ExecStatus.COMMAND_OK, r.error_message
+def batch(*all):
+    p.enter_pipeline_mode()
+    for s in all:
+        if s.startswith(b'select'): p.send_query_params(s, None)
+        else: p.send_query_prepared(s, None)
+    p.pipeline_sync()
+    out = []
+    while True:
+        r = p.get_result()
+        if r is None: continue
+        if r.status == pq.ExecStatus.PIPELINE_SYNC: break
+        out.append(told(r))
+    p.exit_pipeline_mode()
+    return out
+FAILED, SKIPPED = pq.ExecStatus.FATAL_ERROR, pq.ExecStatus.PIPELINE_ABORTED
+assert p.exec_(b'begin').status == pq.ExecStatus.COMMAND_OK
+for n in range(3):
+    assert p.exec_(b'savepoint s').status == pq.ExecStatus.COMMAND_OK
+    got = batch(b'one', b'select 1 / 0', b'two', b'three', b'one')
+    assert got == [b'one', FAILED, SKIPPED, SKIPPED, SKIPPED], got
+    assert p.exec_(b'rollback to s').status == pq.ExecStatus.COMMAND_OK
+got = batch(b'one', b'two', b'three', b'two', b'one')
+assert got == [b'one', b'two', b'three', b'two', b'one'], got
+assert p.exec_(b'commit').status == pq.ExecStatus.COMMAND_OK
+# In another session, and in one that is kept for good.
+got = batch(b'select 1 / 0', b'two')
+assert got == [FAILED, SKIPPED], got
+assert batch(b'two') == [b'two']
+c.execute('set search_path to elsewhere')
+got = batch(b'select 1 / 0', b'three')
+assert got == [FAILED, SKIPPED], got
+assert batch(b'three', b'two', b'one') == [b'three', b'two', b'one']
+print('done')
+";
+    succeeds(proxy.port, text);
+}
+
 /// A client without a statement cancels none, whichever client has its session now.
 #[test]
 fn a_cancellation_reaches_its_own_session_only() {

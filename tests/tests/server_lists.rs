@@ -245,6 +245,66 @@ fn sessions_end_by_themselves_or_with_the_drain() {
     });
 }
 
+/// A client's server is remembered by its address, in a table and in the session.
+const STICKY: &str = r#"
+unit Line { text: bytes<64> until "\n" }
+protocol lines {
+    request  Line
+    response Line
+    stateless
+    on fault(f) { reply Line { text: "lost" } }
+}
+
+app sticky {
+    param port:    u16
+    param servers: list<endpoint, 16>
+
+    table homes: bytes<64> -> endpoint { capacity 100 }
+    session last: endpoint
+    port client   = listen tcp(port)     as lines
+    port backends = connect tcp(servers) as lines
+
+    on client(m) {
+        if m.text == "where" { reply Line { text: text(last) }; return }
+        if m.text == "number" {
+            reply Line { text: if let i = instance(backends, last) { text(i) } else { "gone" } }
+            return
+        }
+        var to = u32(len(backends)) - 1
+        if let home = homes[m.text] { to = instance(backends, home) else to }
+        homes[m.text] = server(backends, to)
+        last = server(backends, to)
+        reply call backends[to](m)
+    }
+}
+"#;
+
+/// Another order, and a list without the server.
+#[test]
+fn a_server_that_is_remembered_by_its_address_stays_the_same() {
+    let all = [Echo::new(), Echo::new(), Echo::new()];
+    let [a, b, c] = [all[0].port, all[1].port, all[2].port];
+    for args in [&["--cores", "0-1"][..], &["--interpret"]] {
+        let service = Service::new("server_sticky", STICKY, &[a, b, c], args);
+        let mut client = Client::connect(service.process.port);
+        let mut ask = |text: &str| {
+            client.send(&format!("{text}\n"));
+            client.take_line().trim_end().to_string()
+        };
+        let before = all.each_ref().map(Echo::asked);
+        assert_eq!((ask("one"), ask("where"), ask("number")), ("one".into(), format!("127.0.0.1:{c}"), "2".into()));
+        for (list, number) in [(&[c, a, b][..], "0"), (&[a, c], "1"), (&[c], "0")] {
+            service.list(list);
+            eventually("the core has the list", || ask("number") == number);
+            assert_eq!((ask("one"), ask("where")), ("one".into(), format!("127.0.0.1:{c}")));
+        }
+        assert_eq!(all.each_ref().map(Echo::asked), [before[0], before[1], before[2] + 4]);
+        service.list(&[b, a]);
+        eventually("the core has the list", || ask("number") == "gone");
+        assert_eq!((ask("one"), ask("where"), ask("number")), ("one".into(), format!("127.0.0.1:{a}"), "1".into()));
+    }
+}
+
 #[test]
 fn datagrams_go_to_the_new_list() {
     if plain() {

@@ -482,12 +482,26 @@ fn a_session_with_unread_bytes_behind_its_reset_is_given_to_nobody() {
 fn a_reset_is_exactly_one_message() {
     let folder = Folder::new("session_pools_one_reset");
     let reply = "reply Frame { kind: 'X', who: 0, body: \"\" }";
-    for (n, reset) in ["if unix_time() == 0 { REPLY }", "if unix_time() > 0 { REPLY }"].iter().enumerate() {
+    assert!(SHELL.contains(reply));
+    let with = |reset: &str| {
+        SHELL.replace(&format!("on reset {{ {reply} }}"), &format!("on reset {{ {} }}", reset.replace("REPLY", reply)))
+    };
+    // A length that ends the message early: the rest would be a second one.
+    let two = "let n = if unix_time() > 0 { u32(0) } else { 9 }
+        reply Frame { kind: 'X', who: 0, size: n, body: \"X\\0\\0\\0\\0\\0\\0\\0\\0\" }";
+    let streams = [
+        ("size: u32 = len(body)  body: bytes<1MiB> [size]", "size: u32  body: stream bytes [size]"),
+        ("user = m.body", "user = \"user 0\""),
+        ("body: \"\"", "size: 0, body: \"\""),
+    ];
+    let two = streams.iter().fold(with(two), |text, (from, to)| {
+        assert!(text.contains(from), "{from}");
+        text.replace(from, to)
+    });
+    let one = with("if unix_time() > 0 { REPLY }");
+    for (n, text) in [with("if unix_time() == 0 { REPLY }"), one, two].iter().enumerate() {
         let backend = Backend::new();
         let file = folder.name_of(&format!("shell_{n}.loom"));
-        assert!(SHELL.contains(reply));
-        let text = SHELL
-            .replace(&format!("on reset {{ {reply} }}"), &format!("on reset {{ {} }}", reset.replace("REPLY", reply)));
         assert_ne!(text, SHELL);
         std::fs::write(&file, text).expect("the folder is writable");
         let set = servers(&[backend.port]);
@@ -499,10 +513,10 @@ fn a_reset_is_exactly_one_message() {
         session.send(answer(3, b""));
         client.expect(answer(3, b""));
         match n {
-            0 => session.expect_closed(),
-            _ => {
+            1 => {
                 session.expect(frame(b'X', 0, b""));
             }
+            _ => session.expect_closed(),
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::process::Command;
 use wireloom_tests::control::Controlled;
 use wireloom_tests::folder::Folder;
+use wireloom_tests::postfix::Postfix;
 use wireloom_tests::{admin, finish, free_port, python, require_tool, servers, Client, Process};
 
 /// A server that writes each mail to a file: its recipients, then its content.
@@ -31,9 +32,13 @@ fn server(python: &str, folder: &Folder) -> Process {
 }
 
 fn gateway(server: &Process) -> (Controlled, u16) {
+    gateway_to(server.port)
+}
+
+fn gateway_to(server: u16) -> (Controlled, u16) {
     let port = free_port();
     let set = format!("port={port}");
-    let args = ["apps/smtp_gateway.loom", "--set", &set, "--set", &servers(&[server.port])];
+    let args = ["apps/smtp_gateway.loom", "--set", &set, "--set", &servers(&[server])];
     (Controlled::run("smtp_gateway", &args), port)
 }
 
@@ -113,6 +118,66 @@ fn refusals_stand_in_the_order_of_commands() {
             assert!(line.starts_with(code), "{code}: {line}");
         }
     }
+}
+
+/// Mails reach Postfix as they were sent, its refusals reach the client, and recipients that are
+/// denied reach nobody.
+#[test]
+fn postfix_gets_the_mails_and_answers_through_the_gateway() {
+    let Some(server) = Postfix::start("gateway") else { return };
+    let (gateway, port) = gateway_to(server.port());
+    gateway.told(&["table", "denied", "insert", "key=bad@example.org", "value=true"]);
+    let text = format!(
+        "
+import smtplib
+s = smtplib.SMTP('127.0.0.1', {port}, timeout=60)
+s.ehlo()
+# Postfix reads pieces by BDAT, which the gateway does not.
+assert s.has_extn('pipelining') and not s.has_extn('chunking') and not s.has_extn('starttls'), s.esmtp_features
+body = 'Subject: one\\r\\n\\r\\n.\\r\\n..\\r\\n.hidden\\r\\nRCPT TO:<x@y>\\r\\nend\\r\\n'
+refused = s.sendmail('me@example.net', ['good@example.org', 'Bad@Example.org', 'far@example.com'], body)
+assert sorted((k, v[0]) for k, v in refused.items()) == [('Bad@Example.org', 550), ('far@example.com', 554)], refused
+assert b'Relay access denied' in refused['far@example.com'][1], refused
+s.sendmail('me@example.net', ['good@example.org'], 'Subject: two\\r\\n\\r\\n' + ('.' + 'x' * 70 + '\\r\\n') * 100000)
+try:
+    s.sendmail('me@example.net', ['good@example.org'], 'Subject: large\\r\\n\\r\\n' + ('x' * 70 + '\\r\\n') * 10, ['SIZE=200000000'])
+    assert False
+except smtplib.SMTPSenderRefused as e: assert e.smtp_code == 552, e
+assert s.vrfy('good@example.org')[0] == 252 and s.noop()[0] == 250 and s.docmd('NONSENSE')[0] in (500, 502)
+s.quit()
+print('done')
+"
+    );
+    let out = finish(Command::new("python3").args(["-c", &text]));
+    assert_eq!((out.code, out.out.as_str()), (Some(0), "done\n"), "{}", out.text);
+    // Commands in one segment, with a recipient that is denied among them.
+    let mut client = Client::connect(port);
+    assert!(client.take_line().starts_with("220"));
+    client.send("EHLO me\r\n");
+    while client.take_line().as_bytes().get(3) == Some(&b'-') {}
+    let all = "MAIL FROM:<me@example.net>\r\nRCPT TO:<bad@example.org>\r\nRCPT TO:<one@example.org>\r\nDATA\r\n";
+    client.send(all);
+    for code in ["250 2.1.0", "550 5.1.1", "250 2.1.5", "354"] {
+        let line = client.take_line();
+        assert!(line.starts_with(code), "{code}: {line}");
+    }
+    client.send("Subject: three\r\n\r\nthe end\r\n.\r\nQUIT\r\n");
+    assert!(client.take_line().starts_with("250 2.0.0 Ok: queued"));
+    assert!(client.take_line().starts_with("221"));
+    client.expect_closed();
+    let mails = server.mails(3);
+    let of = |subject: &str| {
+        let found: Vec<_> = mails.iter().filter(|m| m.contains(&format!("\nSubject: {subject}\n"))).collect();
+        assert_eq!(found.len(), 1, "{subject}");
+        found[0].clone()
+    };
+    let text = |mail: &str| mail.split_once("\n\n").expect("a text behind the head").1.to_string();
+    let one = of("one");
+    assert_eq!(text(&one), ".\n..\n.hidden\nRCPT TO:<x@y>\nend\n");
+    assert!(one.contains("X-Original-To: good@example.org\n"), "{one}");
+    assert_eq!(text(&of("two")), format!(".{}\n", "x".repeat(70)).repeat(100_000));
+    assert!(of("three").contains("X-Original-To: one@example.org\n"));
+    assert_eq!(server.mails(3).len(), 3);
 }
 
 /// The limits of senders, of domains and of all others, changed while it runs.

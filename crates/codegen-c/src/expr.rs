@@ -468,6 +468,8 @@ impl Gen<'_> {
             ExprKind::PortLen(p) => format!("x->core->port[{}].n", p.0),
             ExprKind::PortUp(p, i) => format!("(x->core->port[{}].up[{}] != 0)", p.0, self.expr(s, i)),
             ExprKind::PortLoad(p, i) => format!("x->core->port[{}].load[{}]", p.0, self.expr(s, i)),
+            ExprKind::PortServer(p, i) => format!("wl_port_server(&x->core->port[{}], {})", p.0, self.expr(s, i)),
+            ExprKind::PortFind(p, a) => format!("wl_port_find(&x->core->port[{}], {})", p.0, self.expr(s, a)),
             ExprKind::Pooled { port, index, key } => {
                 let (index, key) = (self.expr(s, index), self.expr(s, key));
                 format!("x->core->host->pooled(x->core, {}, {index}, {key})", port.0)

@@ -141,6 +141,11 @@ impl Env<'_> {
             ExprKind::PortLen(p) => Value::Int(act.port(*p)?.len as u128),
             ExprKind::PortUp(p, i) => Value::Bool(act.port(*p)?.up(self.int(i)?)?),
             ExprKind::PortLoad(p, i) => Value::Int(act.port(*p)?.load(self.int(i)?)? as u128),
+            ExprKind::PortServer(p, i) => Value::Endpoint(act.port(*p)?.server(self.int(i)?)?),
+            ExprKind::PortFind(p, address) => match self.eval(address)? {
+                Value::Endpoint(e) => Value::Int(act.port(*p)?.find(&e) as u128),
+                _ => return internal("no endpoint"),
+            },
             ExprKind::Pooled { port, index, key } => {
                 let (index, key) = (self.int(index)? as u32, self.bytes(key)?);
                 Value::Int(act.pooled(*port, index, &key).into())

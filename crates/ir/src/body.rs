@@ -669,6 +669,10 @@ pub enum ExprKind {
     PortLen(PortId),
     PortUp(PortId, Expr),
     PortLoad(PortId, Expr),
+    /// The address of an instance, endpoint. The instance of an address, u32; of one that is not
+    /// listed, the number of instances.
+    PortServer(PortId, Expr),
+    PortFind(PortId, Expr),
     /// How many sessions the pool of a key (bytes) has to an instance, on this core, u32.
     Pooled {
         port: PortId,

@@ -378,6 +378,8 @@ own! {
     Maglev "an instance by Maglev's table", "maglev(port, hash)";
     Up "bool: whether an instance is usable", "up(port, i)";
     Load "u32: the requests of an instance that are under way", "load(port, i)";
+    Server "endpoint: the address of an instance, by which its server is known; 0.0.0.0:0 if there is no such instance", "server(port, i)";
+    Instance "u32?: the instance that has an address, if it is in the list", "instance(port, address)";
     Pooled "u32: the sessions that the [pool](#pools-of-sessions) of a key has to an instance, on this core", "pooled(port, i, key)";
     AnyToken "`has_token` over all items of a name", "any_token(list, name, t)";
     Text "bytes: see [types](#types)", "text(x)";

@@ -7,7 +7,7 @@
 use std::ffi::c_void;
 use std::os::raw::c_int;
 
-pub const WL_ABI: u32 = 23;
+pub const WL_ABI: u32 = 24;
 
 // Results of parse() and tail().
 pub const WL_MORE: c_int = 0;
@@ -421,6 +421,7 @@ pub struct wl_port {
     pub ring_n: u32,
     pub maglev_n: u32,
     pub maglev: *const u32,
+    pub server: *const wl_endpoint,
 }
 
 #[repr(C)]

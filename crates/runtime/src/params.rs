@@ -48,12 +48,19 @@ pub struct PortSetting {
     /// program picks a server.
     pub places: ServerPlaces,
     pub tables: Arc<HashTables>,
+    /// The address of each instance, as programs see it.
+    pub shown: Vec<wl_endpoint>,
 }
 
 impl PortSetting {
     /// The tables that the program asks for.
     pub(crate) fn hash_tables(&self, port: &PortDesc) -> Arc<HashTables> {
         Arc::new(HashTables::of(&self.servers, &self.names, (port.ketama, port.maglev)))
+    }
+
+    pub(crate) fn take_places(&mut self, places: ServerPlaces) {
+        self.shown = places.of.iter().map(|place| places.all[*place as usize].addr.into()).collect();
+        self.places = places;
     }
 
     /// Without addresses.
@@ -66,6 +73,7 @@ impl PortSetting {
             servers: Vec::new(),
             places: ServerPlaces::default(),
             tables: Arc::default(),
+            shown: Vec::new(),
         }
     }
 }

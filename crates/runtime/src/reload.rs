@@ -192,14 +192,15 @@ fn place(
 ) -> Result<Option<String>, Error> {
     let port = format!("{}.{}", app.desc.app, app.desc.ports[n].name);
     if (&was.addrs, &was.names, &was.servers) == (&is.addrs, &is.names, &is.servers) {
-        (is.places, is.tables) = (was.places.clone(), was.tables.clone());
+        is.take_places(was.places.clone());
+        is.tables = was.tables.clone();
         return Ok(None);
     }
     let done = |place: usize| left(n, place, was.places.all[place].server);
     let Some(places) = was.places.next(&is.addrs, &is.names, done) else {
         return Err(Error::Param(format!("port `{port}`: too many servers that are gone have work under way")));
     };
-    is.places = places;
+    is.take_places(places);
     is.tables = is.hash_tables(&app.desc.ports[n]);
     let without = |a: &ServerPlaces, b: &ServerPlaces| {
         let gone = a.of.iter().filter(|i| !b.of.contains(i)).map(|i| a.all[*i as usize].name.to_string());

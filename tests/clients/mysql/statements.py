@@ -86,6 +86,13 @@ def errors(c):
     rounds(c, 3)
 
 
+def other_user(c):
+    """A login within the session: its packets are no commands."""
+    for n in range(3):
+        c.cmd_change_user("ann", PASSWORD, "shop", charset=45)
+        rounds(c, 3)
+
+
 def all_of(n, problems):
     try:
         rounds(connect(), 50 + n)
@@ -98,6 +105,7 @@ values(c)
 rounds(c, 100)
 long_data(c)
 errors(c)
+other_user(c)
 # Numbers of statements are those of a session: many have the same.
 problems = []
 threads = [threading.Thread(target=all_of, args=(n, problems)) for n in range(8)]

@@ -161,6 +161,7 @@ pub struct Mock<'a> {
     _ports: Vec<wl_port>,
     _lists: Vec<Vec<u32>>,
     _up: Vec<Vec<u8>>,
+    _servers: Vec<wl_endpoint>,
     _state: Box<[u64]>,
     _shared: Box<[u64]>,
     _params: Vec<wl_param>,
@@ -190,6 +191,8 @@ impl<'a> Mock<'a> {
             .chain((0..=INSTANCES).map(|i| i % INSTANCES))
             .collect();
         let maglev: Vec<u32> = (0..101u32).map(|i| i * 7 % INSTANCES).collect();
+        let server = |i| wl_endpoint::from(std::net::SocketAddr::from(([10, 0, 0, i], 7000)));
+        let servers: Vec<wl_endpoint> = (1..=INSTANCES as u8).map(server).collect();
         let port = |p: &Port| wl_port {
             n: if matches!(p.kind, desc::PortKind::Connect(_)) { INSTANCES } else { 0 },
             _pad: 0,
@@ -199,6 +202,7 @@ impl<'a> Mock<'a> {
             ring_n: 64,
             maglev_n: maglev.len() as u32,
             maglev: maglev.as_ptr(),
+            server: servers.as_ptr(),
         };
         let ports: Vec<wl_port> = m.ports.iter().map(port).collect();
         let mut params = params.to_vec();
@@ -240,6 +244,7 @@ impl<'a> Mock<'a> {
             _ports: ports,
             _lists: vec![load, ring, maglev],
             _up: vec![up],
+            _servers: servers,
             _state: state,
             _shared: shared,
             _params: params,

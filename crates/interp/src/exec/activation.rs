@@ -88,6 +88,7 @@ pub struct PortView<'a> {
     pub maglev: &'a [u32],
     load: &'a [u32],
     up: &'a [u8],
+    servers: &'a [wl_endpoint],
 }
 
 impl PortView<'_> {
@@ -97,6 +98,16 @@ impl PortView<'_> {
 
     pub fn load(&self, i: u128) -> Res<u32> {
         self.at(self.load, i)
+    }
+
+    pub fn server(&self, i: u128) -> Res<Endpoint> {
+        self.at(self.servers, i).map(|s| endpoint(&s))
+    }
+
+    /// The instance of an address; of one that is not listed, the number of instances.
+    pub fn find(&self, address: &Endpoint) -> u32 {
+        let found = self.servers.iter().position(|s| endpoint(s) == *address);
+        found.map_or(self.len, |i| i as u32)
     }
 
     fn at<T: Copy>(&self, list: &[T], i: u128) -> Res<T> {
@@ -247,6 +258,7 @@ impl Activation<'_> {
                 maglev: slice(port.maglev, port.maglev_n as usize),
                 load: slice(port.load, port.n as usize),
                 up: slice(port.up, port.n as usize),
+                servers: slice(port.server, port.n as usize),
             })
         }
     }

@@ -165,6 +165,8 @@ pub fn cpu_only(e: &ExprKind) -> Option<&'static str> {
         | ConnId | UpstreamFact(..) | ConnHandle | ConnFlow => "a message",
         PortUp(..)
         | PortLoad(..)
+        | PortServer(..)
+        | PortFind(..)
         | Pooled { .. }
         | Ketama(..)
         | Modula(..)

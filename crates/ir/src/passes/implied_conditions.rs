@@ -374,6 +374,8 @@ fn lasts_itself(e: &ExprKind) -> bool {
         | ExprKind::Call(..)
         | ExprKind::PortUp(..)
         | ExprKind::PortLoad(..)
+        | ExprKind::PortServer(..)
+        | ExprKind::PortFind(..)
         | ExprKind::Pooled { .. }
         | ExprKind::UpstreamFact(..)
         | ExprKind::Ketama(..)

@@ -223,6 +223,8 @@ fn stays(e: &Expr) -> bool {
         | PortLen(_)
         | PortUp(..)
         | PortLoad(..)
+        | PortServer(..)
+        | PortFind(..)
         | Pooled { .. }
         | UpstreamFact(..)
         | Ketama(..)

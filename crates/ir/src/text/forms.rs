@@ -376,6 +376,8 @@ forms! {
     "port_len" PortLen(port) = ["(" port ")"];
     "port_up" PortUp(port, n) = ["(" port ", " n ")"];
     "port_load" PortLoad(port, n) = ["(" port ", " n ")"];
+    "port_server" PortServer(port, n) = ["(" port ", " n ")"];
+    "port_find" PortFind(port, address) = ["(" port ", " address ")"];
     "pooled" Pooled { port, index, key } = ["(" port ", " index ", " key ")"];
     "ketama" Ketama(port, key) = ["(" port ", " key ")"];
     "modula" Modula(port, hash) = ["(" port ", " hash ")"];

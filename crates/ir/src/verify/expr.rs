@@ -319,6 +319,16 @@ impl Checker<'_> {
                 ok(self.is_uint(n.ty), "an instance is not an unsigned integer")?;
                 self.bits(ty, 32)
             }
+            K::PortServer(p, n) => {
+                self.port(*p)?;
+                ok(self.is_uint(n.ty), "an instance is not an unsigned integer")?;
+                ok(*ty == Ty::Endpoint, "an address's type is not endpoint")
+            }
+            K::PortFind(p, a) => {
+                self.port(*p)?;
+                ok(*self.ty(a.ty) == Ty::Endpoint, "an address's type is not endpoint")?;
+                self.bits(ty, 32)
+            }
             K::Pooled { port, index, key } => {
                 self.port(*port)?;
                 ok(self.is_uint(index.ty), "an instance is not an unsigned integer")?;

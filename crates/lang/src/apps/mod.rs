@@ -19,6 +19,7 @@ pub mod handlers;
 mod in_c;
 pub mod inputs;
 pub mod instances;
+mod kept_numbers;
 mod link;
 mod merge_nodes;
 pub mod message_queues;
@@ -114,6 +115,7 @@ impl Compiler<'_> {
         self.unhandled_upstreams();
         self.unneeded_clauses();
         self.check_holds();
+        self.kept_numbers();
         self.check_caches();
         self.place_segments();
         self.core_partition();

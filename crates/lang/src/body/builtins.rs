@@ -101,7 +101,9 @@ impl Lower<'_, '_> {
             Own::Prefix => self.prefix_of(a[0], a[1]),
             Own::Raw => self.raw(a[0]),
             Own::Text => self.text(a[0]),
-            Own::Ketama | Own::Modula | Own::Maglev | Own::Up | Own::Load => self.port_fn(own, a[0], a[1], span),
+            Own::Ketama | Own::Modula | Own::Maglev | Own::Up | Own::Load | Own::Server | Own::Instance => {
+                self.port_fn(own, a[0], a[1], span)
+            }
             Own::Pooled => self.pooled(a[0], a[1], a[2]),
             Own::AnyToken => self.any_token(a[0], a[1], a[2]),
             Own::Json => {
@@ -393,10 +395,24 @@ impl Lower<'_, '_> {
             Own::Ketama => K::Ketama(p, self.key_or_hash(arg)?),
             Own::Modula => K::Modula(p, self.expr_as(arg, &U32)?),
             Own::Maglev => K::Maglev(p, self.expr_as(arg, &U64)?),
+            Own::Instance => {
+                let address = self.expr_as(arg, &Ty::Endpoint)?;
+                let found = Val::pure(U32, X::new(T_U32, K::PortFind(p, address)));
+                let found = self.once(found, span).kind.into_pure().ok_or(Reported)?;
+                let listed = build::cmp(BinOp::Lt, found.clone(), n);
+                let o = U32.option();
+                let t = self.cx.lower_ty(&o);
+                return Ok(Val::pure(o, build::if_(t, listed, X::new(t, K::Some(found)), X::new(t, K::None))));
+            }
             _ => {
                 let i = self.index_value(arg)?;
                 self.index_fits(arg, &i, self.cx.app.instances(p), "instances")?;
                 let (cond, i) = self.below(i, n);
+                if own == Own::Server {
+                    let (t, nobody) = (self.cx.lower_ty(&Ty::Endpoint), self.endpoint_const(0, 0));
+                    let address = build::if_(t, cond, X::new(t, K::PortServer(p, i)), nobody);
+                    return Ok(Val::pure(Ty::Endpoint, address));
+                }
                 return Ok(if own == Own::Up {
                     let up = X::new(T_BOOL, K::PortUp(p, i));
                     Val::pure(Ty::Bool, build::if_(T_BOOL, cond, up, build::boolean(false)))

@@ -88,7 +88,7 @@ impl App {
         check(&program, &desc)?;
         let mut settings = params::resolve(&desc, sets)?;
         for (port, set) in desc.ports.iter().zip(&mut settings.ports).filter(|(p, _)| p.kind.is_connect()) {
-            set.places = ServerPlaces::first(&set.addrs, &set.names);
+            set.take_places(ServerPlaces::first(&set.addrs, &set.names));
             set.tables = set.hash_tables(port);
         }
         let settings = Arc::new(settings);

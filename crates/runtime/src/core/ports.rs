@@ -259,6 +259,7 @@ pub fn shown(ports: &[Port], settings: &Settings) -> Box<[wl_port]> {
         ring_n: set.tables.ring.points,
         maglev_n: set.tables.maglev.len() as u32,
         maglev: ptr(&set.tables.maglev),
+        server: if set.shown.is_empty() { std::ptr::null() } else { set.shown.as_ptr() },
     });
     each.collect()
 }

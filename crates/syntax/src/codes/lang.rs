@@ -803,4 +803,10 @@ pub static CODES: &[Code] = &[
          file without an app is a library, and so is one with only `app example`: others use its \
          items.",
         "unit M { n: u8 }\nprotocol p { stateless  request M  response M }\napp a {\n    port c = listen tcp(80) as p\n    counter lost\n    on c(r) { reply r }\n}\n"),
+    code("W0908", "the number of a server that is kept",
+        "A list of servers may change while the program runs. Then `db[2]` is the third server of the \
+         new list. A number in a state, a session or a table stays what it was, and is another \
+         server's. Keep the server's address, which `server(db, i)` gives. `instance(db, address)` is \
+         its number now, or `none` if it is not in the list any more.",
+        "unit M { n: u8 }\nprotocol p { up M  down M  sharing session }\napp a {\n    param servers: list<endpoint, 4>\n    port c = listen tcp(80) as p\n    port db = connect tcp(servers) as p\n    session up: connection of db\n    session home: u32\n    on c(m) {\n        home = u32(m.n) % len(db)\n        up = open db[home]\n        m -> up\n    }\n    on up(m) { m -> c }\n}\n"),
 ];
