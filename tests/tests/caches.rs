@@ -232,3 +232,130 @@ fn dig_through_the_cache() {
     let second = dig();
     assert!(second.contains("status: NOERROR") && second.contains("192.0.2.7"), "the server is gone: {second}");
 }
+
+const WRITE_BACK: &str = "tests/programs/write_back.loom";
+
+fn counter(page: u16, name: &str) -> u64 {
+    sample(&metrics(page), &format!("wireloom_counter_total{{app=\"write_back\",name=\"{name}\"}}"))
+}
+
+/// A cache that is written back, in front of a server that need not be there.
+fn writing_back(server: u16, extra: &[&str]) -> (Process, u16) {
+    let page = free_port();
+    let (server, admin) = (format!("server=127.0.0.1:{server}"), format!("127.0.0.1:{page}"));
+    let all = [&["--set", &server, "--admin", &admin][..], extra].concat();
+    (Wireloom::run_file(WRITE_BACK, &all, |_| {}), page)
+}
+
+fn set(client: &mut Client, key: &str, value: u64) -> String {
+    let text = value.to_string();
+    line(client, &format!("set {key} 0 0 {}\r\n{text}\r\n", text.len()))
+}
+
+/// Many clients write and read the same keys, each some of its own. A client reads what it has
+/// written, at once and later. The server gets fewer writes, and in the end the last values.
+#[test]
+fn writes_come_to_the_server_later() {
+    if !require_tool("memcached") {
+        return;
+    }
+    for cores in ["0", "0,1"] {
+        let memcached = Process::memcached();
+        let (cache, page) = writing_back(memcached.port, &["--cores", cores]);
+        std::thread::scope(|s| {
+            for c in 0..CLIENTS {
+                s.spawn(move || writer(c, cache.port));
+            }
+        });
+        eventually("all is written", || {
+            let mut direct = Client::connect(memcached.port);
+            (0..CLIENTS).all(|c| (0..SET).all(|k| get(&mut direct, &format!("k{c}-{k}")) == Some(ROUNDS)))
+        });
+        let (written, lost) = (counter(page, "hot.written"), counter(page, "hot.lost_writes"));
+        let all = CLIENTS as u64 * SET as u64 * (ROUNDS + 1);
+        eprintln!("cores {cores}: {all} writes, {written} of them to the server");
+        assert!(written >= (CLIENTS * SET) as u64 && written < all / 2 && lost == 0, "{written} of {all}");
+    }
+}
+
+const ROUNDS: u64 = 100;
+
+fn writer(c: usize, port: u16) {
+    let mut client = Client::connect(port);
+    for round in 0..=ROUNDS {
+        for k in 0..SET {
+            let key = format!("k{c}-{k}");
+            assert_eq!(set(&mut client, &key, round), "STORED");
+            assert_eq!(get(&mut client, &key), Some(round));
+        }
+        // Entries are written back, read from the server, and kept again.
+        if round % 20 == 0 {
+            std::thread::sleep(Duration::from_millis(70));
+            assert_eq!(get(&mut client, &format!("k{c}-0")), Some(round));
+        }
+    }
+}
+
+/// The server is killed. Writes are answered as long as there is room; what was answered is there
+/// for reads, and comes to the server when it is back.
+#[test]
+fn a_server_that_was_away_gets_what_was_written() {
+    if !require_tool("memcached") {
+        return;
+    }
+    let mut memcached = Process::memcached();
+    let (cache, page) = writing_back(memcached.port, &[]);
+    let mut c = Client::connect(cache.port);
+    assert_eq!(set(&mut c, "before", 1), "STORED");
+    eventually("the first one is written", || counter(page, "hot.written") == 1);
+    memcached.kill();
+    for round in 0..2 {
+        for k in 0..100 {
+            assert_eq!(set(&mut c, &format!("k{k}"), round * 1000 + k), "STORED");
+        }
+    }
+    for k in 0..100 {
+        assert_eq!(get(&mut c, &format!("k{k}")), Some(1000 + k));
+    }
+    // No place is left: its client learns that this one is not written.
+    assert!(set(&mut c, "more", 7).starts_with("SERVER_ERROR"));
+    eventually("tries fail", || counter(page, "hot.failed_writes") > 0);
+    let memcached = Process::memcached_on(memcached.port);
+    let mut direct = Client::connect(memcached.port);
+    eventually("all is written", || (0..100).all(|k| get(&mut direct, &format!("k{k}")) == Some(1000 + k)));
+    assert_eq!((get(&mut direct, "more"), get(&mut c, "more")), (None, None));
+    assert_eq!(line(&mut c, "delete k5\r\n"), "DELETED");
+    assert_eq!(get(&mut c, "k5"), None);
+    eventually("it is deleted", || get(&mut direct, "k5").is_none());
+    assert_eq!(counter(page, "hot.lost_writes"), 0);
+}
+
+/// At its end the cache waits for its server, and says what it could not write.
+#[test]
+fn the_end_writes_first() {
+    if !require_tool("memcached") {
+        return;
+    }
+    for returns in [true, false] {
+        let mut memcached = Process::memcached();
+        let (mut cache, _) = writing_back(memcached.port, &["--drain", if returns { "20" } else { "2" }]);
+        memcached.kill();
+        let mut c = Client::connect(cache.port);
+        for k in 0..50 {
+            assert_eq!(set(&mut c, &format!("k{k}"), k), "STORED");
+        }
+        drop(c);
+        cache.signal(libc::SIGTERM);
+        std::thread::sleep(Duration::from_millis(900));
+        let back = returns.then(|| Process::memcached_on(memcached.port));
+        assert_eq!(cache.exit_code(Duration::from_secs(30)), Some(0), "{}", cache.output());
+        match back {
+            Some(memcached) => {
+                let mut direct = Client::connect(memcached.port);
+                assert!((0..50).all(|k| get(&mut direct, &format!("k{k}")) == Some(k)), "{}", cache.output());
+                assert!(!cache.output().contains("lost"), "{}", cache.output());
+            }
+            None => assert!(cache.output().contains("50 dirty entries of `hot` are lost"), "{}", cache.output()),
+        }
+    }
+}

@@ -24,6 +24,34 @@ fn c_program(folder: &Path, text: &str, libraries: &[&str]) -> String {
     ran.out
 }
 
+/// A program in Rust that is linked with the library of an app; what it says.
+fn rust_program(folder: &Path, text: &str) -> String {
+    std::fs::write(folder.join("main.rs"), text).expect("the folder is writable");
+    let mut rustc = Command::new("rustc");
+    rustc.current_dir(folder).args(["--edition", "2021", "-L", "build", "main.rs", "-o", "main"]);
+    let built = finish(&mut rustc);
+    assert_eq!(built.code, Some(0), "{}", built.text);
+    let ran = finish(&mut Command::new(folder.join("main")));
+    assert_eq!(ran.code, Some(0), "{}", ran.text);
+    ran.out
+}
+
+/// A program in Go, likewise. It uses no packages, which would all be compiled: `println` writes to
+/// the standard error.
+fn go_program(folder: &Path, app: &str, text: &str) -> String {
+    std::fs::write(folder.join("main.go"), text).expect("the folder is writable");
+    std::fs::write(folder.join("go.mod"), "module worker\n\ngo 1.18\n").expect("the folder is writable");
+    let mut go = Command::new("go");
+    go.current_dir(folder).args(["build", "-o", "main", "."]).env("GOFLAGS", "-mod=mod").env("CGO_ENABLED", "1");
+    let library = folder.join(format!("build/lib{app}.a"));
+    go.env("GOCACHE", folder.join("cache")).env("CGO_LDFLAGS_ALLOW", ".*").env("CGO_LDFLAGS", library);
+    let built = finish(&mut go);
+    assert_eq!(built.code, Some(0), "{}", built.text);
+    let ran = finish(&mut Command::new(folder.join("main")));
+    assert_eq!(ran.code, Some(0), "{}", ran.text);
+    ran.text
+}
+
 /// Storm's top-n: each worker, a thread with an instance of its own, counts its users' events; a
 /// ranker merges their ranks. The result is that of plain arrays.
 const STORM: &str = r#"
@@ -250,12 +278,7 @@ fn called_from_rust() {
             }
         }
     "#;
-    std::fs::write(folder.file("main.rs"), text).expect("the folder is writable");
-    let mut rustc = Command::new("rustc");
-    rustc.current_dir(folder.path()).args(["--edition", "2021", "-L", "build", "main.rs", "-o", "main"]);
-    let built = finish(&mut rustc);
-    assert_eq!(built.code, Some(0), "{}", built.text);
-    assert_eq!(finish(&mut Command::new(folder.file("main"))).out, "true 4 40\n");
+    assert_eq!(rust_program(folder.path(), text), "true 4 40\n");
 }
 
 #[test]
@@ -266,7 +289,6 @@ fn called_from_go() {
     let folder = Folder::new("export-go");
     let out = export("apps/top_users.loom", folder.path());
     assert_eq!(out.code, Some(0), "{}", out.text);
-    // Without packages, which would all be compiled: `println` writes to the standard error.
     let text = r#"package main
 
 // #cgo CFLAGS: -Ibuild
@@ -288,15 +310,7 @@ func main() {
 	println(n, top.there, top.value.user, top.value.n)
 }
 "#;
-    std::fs::write(folder.file("main.go"), text).expect("the folder is writable");
-    std::fs::write(folder.file("go.mod"), "module worker\n\ngo 1.18\n").expect("the folder is writable");
-    let mut go = Command::new("go");
-    go.current_dir(folder.path()).args(["build", "-o", "main", "."]).env("GOFLAGS", "-mod=mod").env("CGO_ENABLED", "1");
-    let cache = folder.file("cache").to_string_lossy().into_owned();
-    go.env("GOCACHE", cache).env("CGO_LDFLAGS_ALLOW", ".*").env("CGO_LDFLAGS", folder.file("build/libtop_users.a"));
-    let built = finish(&mut go);
-    assert_eq!(built.code, Some(0), "{}", built.text);
-    assert_eq!(finish(&mut Command::new(folder.file("main"))).text, "50 true 5 50\n");
+    assert_eq!(go_program(folder.path(), "top_users", text), "50 true 5 50\n");
 }
 
 #[test]
@@ -406,11 +420,8 @@ fn segments_that_begin_at_a_queue() {
     if !require_tool("gcc") {
         return;
     }
-    let folder = Folder::new("export-queues");
+    let folder = queues("export-queues");
     let file = folder.file("queues.loom");
-    std::fs::write(&file, QUEUES).expect("the folder is writable");
-    let out = export(&file.to_string_lossy(), folder.path());
-    assert_eq!(out.code, Some(0), "{}", out.text);
     c_program(folder.path(), USES_QUEUES, &["build/libqueues.a"]);
     // A queue that is not there, and one of packets.
     for (from, others) in [("none", ""), ("t", "table t: u8 -> u8 { capacity 2 }\n"), ("q", "queue q { depth 2 }\n")] {
@@ -419,4 +430,100 @@ fn segments_that_begin_at_a_queue() {
         let out = Wireloom::command(&["check", &file.to_string_lossy()]);
         assert!(out.code == Some(1) && out.text.contains("error[E0685]"), "{from}: {}", out.text);
     }
+}
+
+/// The library of [`QUEUES`] in a folder.
+fn queues(name: &str) -> Folder {
+    let folder = Folder::new(name);
+    let file = folder.file("queues.loom");
+    std::fs::write(&file, QUEUES).expect("the folder is writable");
+    let out = export(&file.to_string_lossy(), folder.path());
+    assert_eq!(out.code, Some(0), "{}", out.text);
+    folder
+}
+
+#[test]
+fn queues_called_from_rust() {
+    if !require_tool("rustc") {
+        return;
+    }
+    let folder = queues("export-queues-rust");
+    let text = r#"
+        #[repr(C)] #[derive(Clone, Copy)] struct Bytes { data: *const u8, size: usize }
+        #[repr(C)] struct Done { part0: u64, part1: Bytes }
+        #[repr(C)] struct Work { there: bool, value: Done }
+        #[link(name = "queues", kind = "static")]
+        extern "C" {
+            fn queues_open(out: *mut *mut u8, params: *const u8) -> i32;
+            fn queues_close(i: *mut u8);
+            fn queues_offer(i: *mut u8, user: u32, name: Bytes, result: *mut u64) -> i32;
+            fn queues_work(i: *mut u8, core: u32, result: *mut Work) -> i32;
+            fn queues_forget(i: *mut u8, result: *mut bool) -> i32;
+        }
+        fn main() {
+            unsafe {
+                let (mut i, mut waiting, mut any) = (std::ptr::null_mut(), 0, true);
+                assert_eq!(queues_open(&mut i, std::ptr::null()), 0);
+                for (user, name) in [(12, "anna"), (13, "eve")] {
+                    let name = Bytes { data: name.as_ptr(), size: name.len() };
+                    assert_eq!(queues_offer(i, user, name, &mut waiting), 0);
+                }
+                let none = Done { part0: 0, part1: Bytes { data: std::ptr::null(), size: 0 } };
+                let mut work = Work { there: false, value: none };
+                // The second one is a fault, and gone; then the queue is empty.
+                let mut said = Vec::new();
+                for core in [100, 0, 0] {
+                    let status = queues_work(i, core, &mut work);
+                    said.push((status == 0, work.there));
+                    if said.len() == 1 {
+                        let name = std::slice::from_raw_parts(work.value.part1.data, work.value.part1.size);
+                        println!("{} {} {}", waiting, work.value.part0, String::from_utf8_lossy(name));
+                    }
+                }
+                assert_eq!((said[0], said[1].0, said[2]), ((true, true), false, (true, false)));
+                assert!(queues_forget(i, &mut any) == 0 && !any);
+                queues_close(i);
+            }
+        }
+    "#;
+    assert_eq!(rust_program(folder.path(), text), "2 112 anna\n");
+}
+
+#[test]
+fn queues_called_from_go() {
+    if !require_tool("go") || !require_tool("gcc") {
+        return;
+    }
+    let folder = queues("export-queues-go");
+    let text = r#"package main
+
+// #cgo CFLAGS: -Ibuild
+// #include <stdlib.h>
+// #include "queues.h"
+import "C"
+import "unsafe"
+
+func main() {
+	var q *C.queues
+	if status := C.queues_open(&q, nil); status != C.QUEUES_OK {
+		panic(C.GoString(C.queues_error(status)))
+	}
+	defer C.queues_close(q)
+	anna := C.CString("anna")
+	defer C.free(unsafe.Pointer(anna))
+	name := C.queues_bytes{data: (*C.uint8_t)(unsafe.Pointer(anna)), size: 4}
+	var waiting C.uint64_t
+	for user := 12; user <= 13; user++ {
+		C.queues_offer(q, C.uint32_t(user), name, &waiting)
+	}
+	var w C.queues_work_result
+	status := C.queues_work(q, 100, &w)
+	part := w.value.part1
+	println(status, waiting, w.there, w.value.part0, C.GoStringN((*C.char)(unsafe.Pointer(part.data)), C.int(part.size)))
+	println(C.queues_work(q, 0, &w) == C.QUEUES_UNLUCKY)
+	C.queues_work(q, 0, &w)
+	println(bool(w.there))
+}
+"#;
+    assert_eq!(go_program(folder.path(), "queues", text), "0 2 true 112 anna\ntrue\nfalse\n");
 }

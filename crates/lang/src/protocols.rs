@@ -756,13 +756,19 @@ impl Compiler<'_> {
     /// The fields of `f` in a fault handler: its kind and others. The record itself never reaches
     /// the IR's code.
     pub fn fault_record(&mut self, others: &[(&str, Ty)]) -> ir::RecordId {
-        let others = others.iter().map(|(n, t)| (n.to_string(), t.clone()));
-        let want: Vec<_> = std::iter::once(("kind".to_string(), Ty::Fault)).chain(others).collect();
+        let kind = [("kind", Ty::Fault)];
+        let all: Vec<_> = kind.iter().chain(others).cloned().collect();
+        self.record_of("Fault", &all)
+    }
+
+    /// A record that the program does not declare; one for all that have these fields.
+    pub fn record_of(&mut self, name: &str, fields: &[(&str, Ty)]) -> ir::RecordId {
+        let want: Vec<_> = fields.iter().map(|(n, t)| (n.to_string(), t.clone())).collect();
         if let Some(i) = self.records.iter().position(|r| *r == want) {
             return ir::RecordId(i as u32);
         }
         let lowered = want.iter().map(|(n, t)| (n.clone(), crate::ty::lower(t, &mut self.m))).collect();
-        self.m.records.push(ir::Record { name: "Fault".into(), fields: lowered });
+        self.m.records.push(ir::Record { name: name.into(), fields: lowered });
         self.records.push(want);
         ir::RecordId(self.m.records.len() as u32 - 1)
     }

@@ -246,14 +246,30 @@ fn run_core(spec: Thread, apps: &[Arc<App>], stats: Arc<Vec<CoreStats>>, tx: &mp
         let _ = loads.apply(false, &mut |handler, args| core.signal(app, handler, args));
     }
     let _ = tx.send(Ok((core.engine.waker(), core.engine.name().to_string())));
-    let clean = run_until_told(&spec, &mut core);
-    core.end();
-    clean
+    let mut drain_end = None;
+    let clean = run_until_told(&spec, &mut core, &mut drain_end);
+    run_ends(&spec, &mut core, drain_end) && clean
 }
 
-/// Serves, and drains when told to; whether all clients ended in order.
-fn run_until_told(spec: &Thread, core: &mut Core) -> bool {
-    let mut drain_end: Option<Instant> = None;
+/// Runs the end handlers; whether they ended within the drain limit.
+fn run_ends(spec: &Thread, core: &mut Core, drain_end: Option<Instant>) -> bool {
+    core.end();
+    while core.is_ending() {
+        if spec.stop.ended() || drain_end.is_none_or(|end| Instant::now() >= end) {
+            core.stop_ending();
+            return false;
+        }
+        if let Err(e) = core.step(Some(Duration::from_millis(20))) {
+            log::error!("core {}: {e}", spec.index);
+            return false;
+        }
+        spec.mailbox.serve(|app, handler, args| core.signal(app, handler, args));
+    }
+    true
+}
+
+/// Serves, and drains when told to; whether all clients ended in order. Tells when a drain ends.
+fn run_until_told(spec: &Thread, core: &mut Core, drain_end: &mut Option<Instant>) -> bool {
     loop {
         let wait = drain_end.map_or(Duration::from_millis(500), |_| Duration::from_millis(20));
         if let Err(e) = core.step(Some(wait)) {
@@ -271,10 +287,10 @@ fn run_until_told(spec: &Thread, core: &mut Core) -> bool {
         match drain_end {
             None => {
                 core.drain();
-                drain_end = Some(Instant::now() + spec.limit);
+                *drain_end = Some(Instant::now() + spec.limit);
             }
             Some(_) if core.clients() == 0 => return true,
-            Some(end) if Instant::now() >= end => return false,
+            Some(end) if Instant::now() >= *end => return false,
             Some(_) => {}
         }
     }

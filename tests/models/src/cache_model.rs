@@ -21,7 +21,7 @@ use wireloom_tests::programs::{twins, LONG};
 
 /// A part of the protocol that is left out, to see that the model notices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-enum Broken {
+pub(crate) enum Broken {
     Nothing,
     /// A value is kept without a look at its lease.
     FillWithoutLease,
@@ -40,53 +40,53 @@ enum Broken {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-struct Lease {
-    version: u8,
-    writers: u8,
+pub(crate) struct Lease {
+    pub(crate) version: u8,
+    pub(crate) writers: u8,
     /// The last write to begin has been under way for longer than `write_timeout`.
-    over: bool,
+    pub(crate) over: bool,
 }
 
 impl Lease {
-    fn quiet(&self) -> bool {
+    pub(crate) fn quiet(&self) -> bool {
         self.writers == 0 || self.over
     }
 }
 
 /// The two tables of a cache. Each function is one step.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-struct Protocol {
-    broken: Broken,
-    leases: Vec<Lease>,
+pub(crate) struct Protocol {
+    pub(crate) broken: Broken,
+    pub(crate) leases: Vec<Lease>,
     /// By key: the version, and the value.
-    entries: BTreeMap<u8, (u8, u8)>,
+    pub(crate) entries: BTreeMap<u8, (u8, u8)>,
     /// Of a cache with ways: both keys share the only place of a set.
-    place: Option<Place>,
+    pub(crate) place: Option<Place>,
 }
 
 /// The tag of a set of one way (`lang/src/apps/cache_ways.rs`), and the entry in its place: key,
 /// version and value. Tags and entries change in two steps.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-struct Place {
+pub(crate) struct Place {
     tag: Option<u8>,
     entry: Option<(u8, u8, u8)>,
 }
 
 impl Protocol {
-    fn new(leases: usize, broken: Broken) -> Protocol {
+    pub(crate) fn new(leases: usize, broken: Broken) -> Protocol {
         Protocol { broken, leases: vec![Lease::default(); leases], entries: BTreeMap::new(), place: None }
     }
 
-    fn slot(&self, key: u8) -> usize {
+    pub(crate) fn slot(&self, key: u8) -> usize {
         usize::from(key) % self.leases.len()
     }
 
-    fn lease(&self, key: u8) -> Lease {
+    pub(crate) fn lease(&self, key: u8) -> Lease {
         self.leases[self.slot(key)].clone()
     }
 
     /// Whether an entry counts, by the lease that was read after it.
-    fn hit(&self, entry: Option<(u8, u8)>, lease: &Lease) -> Option<u8> {
+    pub(crate) fn hit(&self, entry: Option<(u8, u8)>, lease: &Lease) -> Option<u8> {
         let (version, value) = entry?;
         let current = version == lease.version || self.broken == Broken::HitWithoutVersion;
         let quiet = lease.quiet() || self.broken == Broken::BlindToWrites;
@@ -94,11 +94,11 @@ impl Protocol {
     }
 
     /// The lease of a miss.
-    fn take(&self, lease: &Lease) -> Option<u8> {
+    pub(crate) fn take(&self, lease: &Lease) -> Option<u8> {
         (lease.quiet() || self.broken == Broken::BlindToWrites).then_some(lease.version)
     }
 
-    fn may_fill(&self, taken: Option<u8>, now: &Lease) -> bool {
+    pub(crate) fn may_fill(&self, taken: Option<u8>, now: &Lease) -> bool {
         match self.broken {
             Broken::FillWithoutLease => true,
             Broken::BlindToWrites => taken == Some(now.version),
@@ -106,7 +106,7 @@ impl Protocol {
         }
     }
 
-    fn put(&mut self, key: u8, version: u8, value: u8) {
+    pub(crate) fn put(&mut self, key: u8, version: u8, value: u8) {
         match &mut self.place {
             Some(place) => place.entry = Some((key, version, value)),
             None => drop(self.entries.insert(key, (version, value))),
@@ -114,14 +114,14 @@ impl Protocol {
     }
 
     /// The entry of a key whose tag was found.
-    fn placed(&self, key: u8) -> Option<(u8, u8)> {
+    pub(crate) fn placed(&self, key: u8) -> Option<(u8, u8)> {
         let any = self.broken == Broken::EntryOfAnyKey;
         let entry = self.place.as_ref().and_then(|p| p.entry).filter(|(own, ..)| any || *own == key);
         entry.map(|(_, version, value)| (version, value))
     }
 
     /// A write begins; gives the version that it has made.
-    fn write_begins(&mut self, key: u8) -> u8 {
+    pub(crate) fn write_begins(&mut self, key: u8) -> u8 {
         let (slot, silent) = (self.slot(key), self.broken == Broken::WriteBeginsInSilence);
         let lease = &mut self.leases[slot];
         let others = if lease.quiet() { 0 } else { lease.writers };
@@ -131,12 +131,12 @@ impl Protocol {
         lease.version
     }
 
-    fn remove(&mut self, key: u8) {
+    pub(crate) fn remove(&mut self, key: u8) {
         self.entries.remove(&key);
     }
 
     /// A write ends; gives the version under which its value may be kept.
-    fn write_ends(&mut self, key: u8, mine: u8) -> Option<u8> {
+    pub(crate) fn write_ends(&mut self, key: u8, mine: u8) -> Option<u8> {
         let (slot, broken) = (self.slot(key), self.broken);
         let lease = &mut self.leases[slot];
         lease.version += u8::from(broken != Broken::WriteEndsInSilence);

@@ -4,3 +4,7 @@
 mod cache_model;
 #[cfg(test)]
 mod packet_cache_model;
+#[cfg(test)]
+mod write_back_model;
+#[cfg(test)]
+mod write_back_programs;

@@ -23,8 +23,10 @@
 //! its answer (a fault, a client that leaves) stays under way for `write_timeout`.
 //! `tests/models/src/cache_model.rs` checks the protocol in all its interleavings, and these
 //! statements against it. Where requests and answers are packets, `packet_caches.rs` joins them.
+//! With `write_back` a table of entries that wait stands in front of all this (`write_back.rs`).
 
 use super::declarations::{Cache, CallSite, Role};
+use super::packet_caches::WayBack;
 use super::scope::AppName;
 use crate::body::Lower;
 use crate::compiler::{Compiler, Reported, R, T_BOOL, T_U64};
@@ -90,6 +92,7 @@ impl Compiler<'_> {
             expires: None,
             ways: None,
             exchanges: None,
+            back: None,
         };
         self.options_once(c.options.iter().map(|(n, _)| n));
         for (name, e) in &c.options {
@@ -99,11 +102,12 @@ impl Compiler<'_> {
             let d = Diagnostic::error("E0704", c.name.span, format!("`{}` has no capacity", c.name.name));
             return Err(self.report(d.label("for how many keys?").hint("write `capacity 100K`")));
         }
-        if !cache.allocate_on_read && !cache.write_through {
+        self.check_write_back(c, &cache)?;
+        if !cache.allocate_on_read && !cache.sees_writes() {
             let text = format!("nothing is ever kept in `{}`", c.name.name);
             return Err(self.report(
                 Diagnostic::error("E0643", c.name.span, text)
-                    .hint("`allocate_on_read` keeps what is read, `write_through` what is written"),
+                    .hint("`allocate_on_read` keeps what is read, `write_through` or `write_back` what is written"),
             ));
         }
         cache.exchanges = self.exchanges(module, c, &cache, &table)?;
@@ -123,6 +127,7 @@ impl Compiler<'_> {
             (key, entry_ty) = (U32, Ty::Tuple(vec![U64, U64, value, key]));
             (table.key, table.value) = (T_U32, self.lower_ty(&entry_ty));
         }
+        let like = leases.clone();
         cache.entries = self.add_table(table, key, entry_ty);
         cache.leases = self.add_table(leases, Ty::Int { bits: 32, signed: false }, lease_ty);
         let mut counter = |what: &str, doc: &str| {
@@ -132,6 +137,7 @@ impl Compiler<'_> {
         cache.hits = counter("hits", "answers from the cache");
         cache.misses = counter("misses", "answers that were not in the cache");
         cache.stale = counter("stale_fills", "answers not kept because a write came between");
+        self.waiting_entries(&mut cache, &like);
         let cache = Rc::new(cache);
         self.caches.push(cache.clone());
         Ok(AppName::Cache(cache))
@@ -176,12 +182,8 @@ impl Compiler<'_> {
             ("max_age", Some(e)) => cache.max_age = Some(self.age(module, e)?),
             ("write_timeout", Some(e)) => cache.write_timeout = self.const_duration(module, e)?,
             ("expires", Some(e)) => cache.expires = Some(self.expiry_field(&cache.value, e)?),
-            ("write_back", None) => {
-                return Err(self.report(
-                    Diagnostic::error("E0614", name.span, "a cache is not written back")
-                        .hint("`write_through`: a write is answered when its server has it"),
-                ))
-            }
+            ("write_back", Some(e)) => self.write_back_period(module, cache, name, e)?,
+            ("dirty" | "tries", Some(e)) => self.write_back_limit(module, cache, name, e)?,
             ("ways", Some(e)) => cache.ways = Some(self.ways(module, e)?),
             (word, _) => {
                 let known = [
@@ -196,9 +198,9 @@ impl Compiler<'_> {
                 ];
                 let d = Diagnostic::error("E0614", name.span, format!("a cache has no option `{word}` of this form"))
                     .note(
-                        "options: `capacity N`, `ways N`, `allocate_on_read`, `write_through`, `max_age D`, `expires .field`, \
-                         `write_timeout D`, `memory B`",
-                    );
+                    "options: `capacity N`, `ways N`, `allocate_on_read`, `write_through`, `write_back D`, `dirty N`, \
+                         `tries N`, `max_age D`, `expires .field`, `write_timeout D`, `memory B`",
+                );
                 let hint = crate::names::suggest(word, known.into_iter());
                 return Err(self.report(crate::names::with_hint(d, hint)));
             }
@@ -239,7 +241,7 @@ impl Compiler<'_> {
                 continue;
             }
             let needs = |text: String| Diagnostic::error("E0683", cache.name.span, text);
-            if !cache.write_through {
+            if !cache.sees_writes() {
                 let d = needs(format!("`{}` would keep what it has read for ever", cache.name.name))
                     .label("`max_age` is missing")
                     .note("writes to the servers by others, or by this program, go unseen")
@@ -327,7 +329,25 @@ impl Lower<'_, '_> {
         let (cache, key) = self.cache_entry(entry, span)?;
         let exchange = self.exchange(&cache, by, span)?;
         let back = reply.map(|p| self.way_back(&cache, p)).transpose()?;
-        let (miss, found, version) = self.look(&cache, key, span)?;
+        let at = self.cache_key(&cache, key, span)?;
+        let clean = |s: &mut Self| s.kept_or_asked(&cache, at, (exchange, back), body, span);
+        match &cache.back {
+            Some(b) => self.waiting_or(&cache, b, at.0, clean, span),
+            None => clean(self),
+        }
+    }
+
+    /// The value that is kept, or that of the block.
+    fn kept_or_asked(
+        &mut self,
+        cache: &Rc<Cache>,
+        at: (LocalId, LocalId),
+        (exchange, back): (Option<LocalId>, Option<WayBack>),
+        body: &Block,
+        span: Span,
+    ) -> R<Val> {
+        let replies = back.is_some();
+        let (miss, found, version) = self.look(cache, at, span);
         let entry_ty = self.cx.tables[cache.entries.index()].value.clone();
         let t = self.cx.lower_ty(&entry_ty);
         let kept = build::unwrap(t, self.local_expr(found));
@@ -351,7 +371,7 @@ impl Lower<'_, '_> {
             Some(&want),
             |s| {
                 s.push(span, StmtKind::Count(cache.hits, build::u64(1)));
-                s.used_last(&cache, miss.key, span);
+                s.used_last(cache, miss.key, span);
                 match back {
                     Some(way) => s.reply_packet(way, held, span),
                     None => Ok(held),
@@ -360,16 +380,15 @@ impl Lower<'_, '_> {
             |s| {
                 s.push(span, StmtKind::Count(cache.misses, build::u64(1)));
                 match exchange {
-                    Some(x) => s.packet_missed(&cache, (x, miss, version), body, reply.is_some(), span),
-                    None => s.missed(&cache, miss, version, body, span),
+                    Some(x) => s.packet_missed(cache, (x, miss, version), body, replies, span),
+                    None => s.missed(cache, miss, version, body, span),
                 }
             },
         )
     }
 
     /// Looks up a key: what a miss needs, the entry, and the version that is current.
-    fn look(&mut self, cache: &Cache, key: &Expr, span: Span) -> R<(Miss, LocalId, X)> {
-        let (key, slot) = self.cache_key(cache, key, span)?;
+    fn look(&mut self, cache: &Cache, (key, slot): (LocalId, LocalId), span: Span) -> (Miss, LocalId, X) {
         let begun = self.temp("asked", &U64, X::new(T_U64, K::Now), span);
         let entry_ty = self.cx.tables[cache.entries.index()].value.clone();
         let found = self.new_local("found", &entry_ty.option());
@@ -379,7 +398,7 @@ impl Lower<'_, '_> {
         let lease = self.lease_of(cache, slot, span);
         let quiet = self.quiet(cache, lease, span);
         let version = self.version(cache, lease, span);
-        Ok((Miss { key, slot, begun, quiet }, found, version))
+        (Miss { key, slot, begun, quiet }, found, version)
     }
 
     /// The value is asked for, and kept.
@@ -486,24 +505,18 @@ impl Lower<'_, '_> {
     pub fn write_block(&mut self, entry: &Expr, by: Option<&Expr>, body: &Block, span: Span) -> R<bool> {
         let (cache, key) = self.cache_entry(entry, span)?;
         let exchange = self.exchange(&cache, by, span)?;
+        if cache.back.is_some() {
+            return self.write_later(&cache, key, body, span);
+        }
         if !cache.write_through {
             return Err(self.cx.report(
                 Diagnostic::error("E0684", entry.span, format!("`{}` does not take part in writes", cache.name.name))
-                    .hint("add `write_through` to the cache"),
+                    .hint("add `write_through` or `write_back` to the cache"),
             ));
         }
         let (key, slot) = self.cache_key(&cache, key, span)?;
         let begun = self.temp("asked", &U64, X::new(T_U64, K::Now), span);
-        let mine = self.change_lease(&cache, slot, span, |lease| {
-            let part = |i| X::new(T_U64, K::Get(lease.clone(), i));
-            let busy = under_way(lease.clone(), cache.write_timeout);
-            let others = build::if_(T_U64, busy, part(WRITERS), build::u64(0));
-            vec![one_more(part(VERSION)), one_more(others), X::new(T_U64, K::Now)]
-        });
-        // In a set it stays, of an old version, until another one takes its place.
-        if cache.ways.is_none() {
-            self.push(span, StmtKind::TableRemove { table: cache.entries, key: self.local_expr(key), dst: None });
-        }
+        let mine = self.write_begins(&cache, (key, slot), span);
         if let Some(x) = exchange {
             return self.packet_write(&cache, (x, key), body, span);
         }
@@ -521,15 +534,36 @@ impl Lower<'_, '_> {
         };
         let after = self.write_ends(&cache, slot, span);
         if let Some(made) = kept {
-            // No other write has begun or ended meanwhile.
-            let part = |s: &Self, l: LocalId, i| X::new(T_U64, K::Get(s.local_expr(l), i));
-            let next = build::cmp(BinOp::Eq, part(self, after, VERSION), one_more(part(self, mine, VERSION)));
-            let alone = build::cmp(BinOp::Eq, part(self, after, WRITERS), build::u64(0));
-            let (version, begun) = (part(self, after, VERSION), self.local_expr(begun));
+            let (alone, version) = self.was_alone(mine, after);
+            let begun = self.local_expr(begun);
             let ((), then) = self.sub(|s| s.put(&cache, (key, version, begun), made, span));
-            self.push(span, StmtKind::If { cond: build::and(next, alone), then, other: vec![] });
+            self.push(span, StmtKind::If { cond: alone, then, other: vec![] });
         }
         Ok(false)
+    }
+
+    /// A write begins: leases are void, and the entry goes. Gives the lease as it then is.
+    pub(super) fn write_begins(&mut self, cache: &Cache, (key, slot): (LocalId, LocalId), span: Span) -> LocalId {
+        let mine = self.change_lease(cache, slot, span, |lease| {
+            let part = |i| X::new(T_U64, K::Get(lease.clone(), i));
+            let busy = under_way(lease.clone(), cache.write_timeout);
+            let others = build::if_(T_U64, busy, part(WRITERS), build::u64(0));
+            vec![one_more(part(VERSION)), one_more(others), X::new(T_U64, K::Now)]
+        });
+        // In a set it stays, of an old version, until another one takes its place.
+        if cache.ways.is_none() {
+            self.push(span, StmtKind::TableRemove { table: cache.entries, key: self.local_expr(key), dst: None });
+        }
+        mine
+    }
+
+    /// Whether no other write has begun or ended between the two leases of one; and the version
+    /// under which its value may be kept.
+    pub(super) fn was_alone(&self, mine: LocalId, after: LocalId) -> (X, X) {
+        let part = |l: LocalId, i| X::new(T_U64, K::Get(self.local_expr(l), i));
+        let next = build::cmp(BinOp::Eq, part(after, VERSION), one_more(part(mine, VERSION)));
+        let alone = build::cmp(BinOp::Eq, part(after, WRITERS), build::u64(0));
+        (build::and(next, alone), part(after, VERSION))
     }
 
     /// A write has its answer; gives the lease as it then is.

@@ -38,6 +38,26 @@ pub struct Cache {
     pub(super) ways: Option<Ways>,
     /// Of packets.
     pub(super) exchanges: Option<Exchanges>,
+    /// `write_back D`: what is written waits in the cache for its server.
+    pub(super) back: Option<WriteBack>,
+}
+
+/// What only a cache that is written back has.
+pub struct WriteBack {
+    /// In nanoseconds: how often the entries that wait are written.
+    pub(super) period: u64,
+    /// How many wait at most; 0: a quarter of the cache's entries.
+    pub(super) most: u64,
+    /// How often a write is tried; none: until it has an answer.
+    pub(super) tries: Option<u64>,
+    /// The entries that wait.
+    pub(super) table: TableId,
+    pub(super) written: CounterId,
+    pub(super) failed: CounterId,
+    pub(super) lost: CounterId,
+    /// And where it stands.
+    pub(super) handler: OnceCell<(ast::Handler, Span)>,
+    pub(super) span: Span,
 }
 
 /// The sets of a cache with ways.

@@ -506,11 +506,21 @@ impl Lower<'_, '_> {
 
     /// An element's handler. `return` in it leaves the element, not the handler around.
     pub fn element_body(&mut self, h: &ast::Handler, span: Span) -> R<Val> {
+        self.element_body_to(h, span, &|_| ())
+    }
+
+    /// `at_end`: what is done where the body comes to its end.
+    pub fn element_body_to(&mut self, h: &ast::Handler, span: Span, at_end: &dyn Fn(&mut Self)) -> R<Val> {
+        let whole = |s: &mut Self| {
+            let made = s.block(&h.body, Some(&Ty::Unit))?;
+            if !made.is_never() {
+                at_end(s);
+            }
+            Ok(made)
+        };
         let body = |s: &mut Self| match &h.guard {
-            None => s.block(&h.body, Some(&Ty::Unit)),
-            Some(g) => s.decide(g).and_then(|c| {
-                s.branch(c, span, Some(&Ty::Unit), |s| s.block(&h.body, Some(&Ty::Unit)), |_| Ok(Val::unit()))
-            }),
+            None => whole(s),
+            Some(g) => s.decide(g).and_then(|c| s.branch(c, span, Some(&Ty::Unit), whole, |_| Ok(Val::unit()))),
         };
         if !crate::body::calls::has_return(&h.body) {
             return body(self);

@@ -24,6 +24,8 @@ impl Compiler<'_> {
                 self.upstream_handler(module, app, h, span)
             }
             On::Message { .. } => self.message_handler(module, app, h, span),
+            // It stands where entries are written back.
+            On::Event { port, .. } if matches!(self.app.get(&port.name), Some(AppName::Cache(_))) => Ok(()),
             On::Event { port, event, param: Some(_) }
                 if !EVENTS.contains(&event.name.as_str()) && self.names_a_stream(port, event) =>
             {

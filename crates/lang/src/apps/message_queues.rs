@@ -228,20 +228,26 @@ impl Lower<'_, '_> {
             return Err(self.cx.once(d.hint(format!("write `on {0}(m) {{ … }}` or wire it: `{0} -> …`", q.name))));
         }
         self.popping.push(q.clone());
-        let around = (self.handler.take(), std::mem::replace(&mut self.copy, true), self.replied, self.dot.take());
-        let scopes = std::mem::replace(&mut self.scopes, vec![vec![]]);
-        let made = match q.handler.get() {
+        let made = self.without_client(|s| match q.handler.get() {
             Some(h) => {
                 if let On::Message { param, .. } = &h.on {
-                    self.bind_all(&[(param.clone(), v)]);
+                    s.bind_all(&[(param.clone(), v)]);
                 }
-                self.element_body(h, span).map(|_| ())
+                s.element_body(h, span).map(|_| ())
             }
-            None => self.flow(&nodes.unwrap_or_default(), v, span),
-        };
+            None => s.flow(&nodes.unwrap_or_default(), v, span),
+        });
+        self.popping.pop();
+        made
+    }
+
+    /// Lowers what sees no names of this place, and no client.
+    pub(super) fn without_client<T>(&mut self, f: impl FnOnce(&mut Self) -> T) -> T {
+        let around = (self.handler.take(), std::mem::replace(&mut self.copy, true), self.replied, self.dot.take());
+        let scopes = std::mem::replace(&mut self.scopes, vec![vec![]]);
+        let made = f(self);
         self.scopes = scopes;
         (self.handler, self.copy, self.replied, self.dot) = around;
-        self.popping.pop();
         made
     }
 }

@@ -38,6 +38,7 @@ pub mod tests;
 pub mod type_params;
 pub mod wire_ends;
 pub mod wiring;
+pub mod write_back;
 
 use crate::compiler::{Compiler, Reported, R};
 use crate::items::FnInfo;
@@ -88,6 +89,7 @@ impl Compiler<'_> {
             self.chain(m);
         }
         self.message_handlers(&app.members);
+        self.write_back_handlers(&app.members);
         for f in fns {
             let _ = self.function(&f, f.ast.name.span);
         }
@@ -99,6 +101,7 @@ impl Compiler<'_> {
             self.in_segment(before, m.span);
         }
         self.instance_handlers(module, &app.members);
+        self.writers_back(module);
         self.behind_handlers(&app.name.name);
         self.protocols_probes();
         self.protocols_resets();

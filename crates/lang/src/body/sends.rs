@@ -6,7 +6,7 @@
 use super::destination::{Joined, Sink};
 use super::protocol_clauses::Asked;
 use super::{Kind, Lower};
-use crate::compiler::{Reported, R, T_BOOL, T_U16, T_U32};
+use crate::compiler::{Reported, R, T_BOOL, T_U16, T_U32, T_U64};
 use crate::ir_builder as build;
 use crate::ty::Ty;
 use crate::val::{OutKind, Outgoing, Val, Vk};
@@ -400,8 +400,15 @@ impl Lower<'_, '_> {
         self.deliver(value, &Sink::Send { port, index, span }).map(|_| ())
     }
 
-    fn within(&mut self, within: Option<&Expr>) -> R<Option<ir::Expr>> {
-        within.map(|w| self.expr_as(w, &Ty::Duration)).transpose()
+    /// How long the answer is awaited; none: as long as the port says.
+    fn within(&mut self, p: ir::PortId, within: Option<&Expr>) -> R<Option<ir::Expr>> {
+        let said = within.map(|w| self.expr_as(w, &Ty::Duration)).transpose()?;
+        let Some(most) = self.longest_call() else { return Ok(said) };
+        let by_port = self.cx.m.ports[p.index()].options.answer_timeout;
+        Ok(match said {
+            Some(said) => Some(build::builtin(T_U64, ir::Builtin::Min, vec![said, build::u64(most)])),
+            None => (by_port > most).then(|| build::u64(most)),
+        })
     }
 
     fn can_call(&mut self, span: Span) -> R<()> {
@@ -417,7 +424,7 @@ impl Lower<'_, '_> {
         let ExprKind::Call1 { port, msg, within } = &*e.kind else { return Err(Reported) };
         self.can_call(e.span)?;
         let (p, index) = self.target(port)?;
-        let within = self.within(within.as_ref())?;
+        let within = self.within(p, within.as_ref())?;
         if self.deliver(msg, &Sink::Call { port: p, index, within, span: e.span })?.is_never() {
             return Err(Reported);
         }
@@ -542,7 +549,7 @@ impl Lower<'_, '_> {
         let port = match &*e.kind {
             ExprKind::CallEach { port, msg, within } => {
                 let p = self.port_arg(port)?;
-                let within = self.within(within.as_ref())?;
+                let within = self.within(p, within.as_ref())?;
                 let var = self.new_local("", &crate::ty::U32);
                 let index = self.local_expr(var);
                 let (made, body) = self.sub(|s| s.deliver(msg, &Sink::Call { port: p, index, within, span: e.span }));
@@ -571,7 +578,7 @@ impl Lower<'_, '_> {
         self.parts_max = self.each(pattern, list, e.span, |s| {
             let issue = |s: &mut Self| -> R<Val> {
                 let (p, index) = s.target(port)?;
-                let within = s.within(within.as_ref())?;
+                let within = s.within(p, within.as_ref())?;
                 s.deliver(msg, &Sink::Call { port: p, index, within, span: e.span })?;
                 Ok(Val::of(Ty::Port(p)))
             };
@@ -615,7 +622,7 @@ impl Lower<'_, '_> {
             at,
             build::stmt(sp, StmtKind::GroupBegin { port: p, max: u32::try_from(instances).unwrap_or(u32::MAX) }),
         );
-        let within = self.within(within.as_ref())?;
+        let within = self.within(p, within.as_ref())?;
         let var = self.new_local("", &crate::ty::U32);
         let ty = Ty::Bytes(size.saturating_mul(rounds).min(JOINED_MAX));
         let (made, body) = self.sub(|s| -> R<()> {

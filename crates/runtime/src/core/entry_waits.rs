@@ -2,7 +2,8 @@
 //!
 //! In: a handler's wait, by the table and the key's hash. Out: its part is answered when another
 //! handler has set or removed the entry, on any core, or when its time is over. Changes are counted
-//! by hash, so a wait may end early: the handler looks again.
+//! by hash, so a wait may end early: the handler looks again. When the app ends, its end handlers'
+//! waits are given up (`WL_F_SHUTDOWN`).
 
 use super::fault::NO_PORT;
 use super::slab::Id;
@@ -110,5 +111,16 @@ impl Core {
             self.complete_part(task, part, WL_S_OK, None);
         }
         self.entry_waits.ended = ended;
+    }
+
+    /// The waits of these tasks end without a change: the app ends.
+    pub(super) fn give_up_waits(&mut self, of: &[Id]) {
+        let (given_up, others) =
+            std::mem::take(&mut self.entry_waits.all).into_iter().partition(|w| of.contains(&w.task));
+        self.entry_waits.all = others;
+        let given_up: Vec<EntryWait> = given_up;
+        for w in given_up.iter().filter(|w| self.tasks.alive(w.task)).map(|w| (w.task, w.part)).collect::<Vec<_>>() {
+            self.complete_part(w.0, w.1, WL_F_SHUTDOWN, None);
+        }
     }
 }

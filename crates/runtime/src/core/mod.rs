@@ -220,6 +220,8 @@ pub struct Core {
     next_conn_id: [u64; 2],
     /// The service ends; from this time on, idle connections are closed.
     draining: bool,
+    /// The tasks of end handlers.
+    ending: Vec<Id>,
     drain_idle_at: u64,
     drain_closed: bool,
     /// When idle conversations are looked for next.
@@ -311,6 +313,7 @@ impl Core {
             at_hand: piece_state::AtHand::default(),
             next_conn_id: [(index as u64) << 48 | 1, (index as u64) << 48 | 1 << 47],
             draining: false,
+            ending: Vec::new(),
             drain_idle_at: u64::MAX,
             drain_closed: false,
             drain_look_at: u64::MAX,
@@ -381,13 +384,34 @@ impl Core {
         self.apps.iter().zip(stats).find_map(|(a, s)| a.app.start_fault(s))
     }
 
-    /// All is done: runs the end handlers.
+    /// All is done: runs the end handlers. Those that wait for answers go on in further batches, as
+    /// long as [`Core::is_ending`].
     pub fn end(&mut self) {
         for a in 0..self.apps.len() {
             for h in self.apps[a].end.clone() {
-                self.run_event(a, h, Id::NIL, None);
+                let task = self.new_task(a, h, Id::NIL, Id::NIL);
+                self.ending.push(task);
+                self.run(task);
             }
         }
+        self.end_batch();
+    }
+
+    /// Whether an end handler waits for an answer, or for an entry of a table.
+    pub fn is_ending(&mut self) -> bool {
+        let tasks = &self.tasks;
+        self.ending.retain(|t| tasks.alive(*t));
+        !self.ending.is_empty()
+    }
+
+    /// There is no time left for end handlers. Those that wait for an entry learn it.
+    pub fn stop_ending(&mut self) {
+        let ending = std::mem::take(&mut self.ending);
+        self.give_up_waits(&ending);
+        self.end_batch();
+    }
+
+    fn end_batch(&mut self) {
         self.run_fault_handlers();
         self.flush();
         self.access.give(true);

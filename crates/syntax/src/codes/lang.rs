@@ -329,8 +329,8 @@ pub static CODES: &[Code] = &[
          if the result of the call is replied at once.",
         "unit M { n: u8  m: u8 }\nprotocol p { stateless  request M  response M }\napp a {\n    port c = listen tcp(80) as p\n    port s = connect tcp(127.0.0.1:81) as p\n    on c(r) {\n        let x = call s(r) else { 5 }\n        reply x\n    }\n}\n"),
     code("E0611", "a missing handler",
-        "Every protocol of a listening port has a handler. So has every queue, and every `in` of an \
-         element that is wired.",
+        "Every protocol of a listening port has a handler. So has every queue, every `in` of an \
+         element that is wired, and every cache that is written back.",
         "unit M { n: u8  m: u8 }\nprotocol p { stateless  request M  response M }\napp a {\n    port c = listen tcp(80) as p\n    port s = connect tcp(127.0.0.1:81) as p\n    every 1s { }\n}\n"),
     code("E0612", "a protocol that is not complete",
         "A protocol names its request and at most one response. Both are units. The clauses of \
@@ -495,8 +495,8 @@ pub static CODES: &[Code] = &[
          is followed by `else pass`.",
         "unit H { order big  src: ip4 }\npacket P { h: H }\napp a {\n    port wire = memory(\"w\") as P\n    queue q { depth }\n    on wire(p) { p -> q }\n    on q(p) { drop p }\n}\n"),
     code("E0643", "a missing option",
-        "A limiter and a meter have rates. A cache says what it keeps: `allocate_on_read`, \
-         `write_through` or both.",
+        "A limiter and a meter have rates. A cache says what it keeps: `allocate_on_read`, and \
+         `write_through` or `write_back`.",
         "unit H { order big  src: ip4 }\npacket P { h: H }\napp a {\n    port wire = memory(\"w\") as P\n    limiter k { burst 1 }\n    on wire(p) { if k.take(1) { drop p } }\n}\n"),
     code("E0645", "a node of a merge that reaches another port",
         "The nodes before and behind `merge` run in the tasks of the merge. They drop, change, \
@@ -622,7 +622,8 @@ pub static CODES: &[Code] = &[
         "unit M { n: u8 }\nprotocol p { stateless  request M  response M }\napp a {\n    port c = listen tcp(80) as p\n    port s = connect tcp(127.0.0.1:81) as p\n    cache t: u8 -> u8 { capacity 100, allocate_on_read }\n    on c(r) { reply M { n: cached t[r.n] { (call s(r)).n } } }\n}\n"),
     code("E0684", "a cache out of place",
         "A cache of an app is used by `cached c[k] { … }`, `write c[k] { … }` and `uncached c { … }`. \
-         These blocks do not stand in one another. `write` needs a cache with `write_through`. \
+         These blocks do not stand in one another. `write` needs a cache with `write_through` or \
+         `write_back`. With `write_back` its block gives the value, without calls and answers. \
          Where requests and answers are packets, the cache and its blocks name the exchange by \
          `by`, and `answered c[k] by x { … }` takes the answer.",
         "unit M { n: u8 }\nprotocol p { stateless  request M  response M }\napp a {\n    port c = listen tcp(80) as p\n    table t: u8 -> u8 { capacity 100 }\n    on c(r) { reply M { n: cached t[r.n] { 5 } } }\n}\n"),
