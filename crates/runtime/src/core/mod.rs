@@ -33,6 +33,7 @@ mod client;
 mod connection_limit;
 pub mod connection_moves;
 mod conversation;
+mod conversation_ends;
 mod conversation_faults;
 mod datagrams;
 mod dispatch;
