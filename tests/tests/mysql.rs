@@ -1,7 +1,6 @@
 //! `apps/mysql_proxy.loom` between a real MariaDB, its client, and a Python driver.
 
 use std::process::Command;
-use std::time::{Duration, Instant};
 use wireloom_tests::control::Controlled;
 use wireloom_tests::folder::Folder;
 use wireloom_tests::mariadb::{mariadb, MariaDb, PASSWORD};
