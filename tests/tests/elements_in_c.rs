@@ -165,6 +165,28 @@ fn frames_values_and_memory() {
     }
 }
 
+/// Without a C compiler a program with functions in C does not run. That it cannot be checked either
+/// is no error.
+#[test]
+fn without_a_c_compiler() {
+    let folder = program("in-c-no-compiler", SMALL);
+    std::fs::write(folder.file("c.c"), SMALL_C.replace("FAR", "0")).expect("written");
+    let file = folder.name_of("a.loom");
+    let without = |args: &[&str]| {
+        Wireloom::command_with(&[args, &[file.as_str()]].concat(), |c| {
+            c.env("PATH", folder.path()).env_remove("WIRELOOM_CC");
+        })
+    };
+    assert_eq!(without(&["check"]).code, Some(0));
+    for command in ["test", "run"] {
+        let out = without(&[command]);
+        assert_eq!(out.code, Some(1), "{command}: {}", out.text);
+        for word in ["no C compiler", "`E_x` is a function in C", "[E0717]"] {
+            assert!(out.text.contains(word), "{command}: {word} is missing:\n{}", out.text);
+        }
+    }
+}
+
 /// A small program, for the sanitizers.
 const SMALL: &str = r#"
 unit Word { order big  kind: u16 }
@@ -246,12 +268,19 @@ fn mistakes() {
     let wrong = "#include <stdint.h>\nuint32_t E_x(uint8_t *frame, uint32_t length) { return frame[length]; }\n";
     refused("types", &of(""), wrong, &["error[E0690]", "uint32_t E_x(uint8_t *, uint32_t *, uint32_t)"]);
     refused("nofile", &of("").replace("c.c", "d.c"), "", &["error[E0686]", "d.c"]);
+    // Nobody uses the element, or this `in` of it.
+    let unused =
+        "\napp a {\n    port w = memory(\"w\")\n    w -> w\n}\napp b {\n    port w = memory(\"w\")\n    w -> w\n}\n";
+    refused("unused", &format!("{head}}}{unused}"), "", &["error[E0688]", "no function `E_x`"]);
+    refused("unused-types", &format!("{head}    param n: u32\n}}{unused}"), wrong, &["error[E0690]", "uint32_t)"]);
+    let right = "#include <stdint.h>\nuint32_t E_x(uint8_t *f, uint32_t *n, uint32_t r) { return f[*n - 1] + r; }\n";
+    let unwired = of("    in  z: packet\n").replace("    w -> e -> w", "    w -> e.x\n    e -> w");
+    refused("unwired", &unwired, right, &["error[E0688]", "no function `E_z`"]);
     let plain = of("    on x(p) { p -> y }\n").replace("extern element E from \"c.c\"", "element E");
     refused("outside", &plain.replace("out y", "state 8\n    out y"), "", &["error[E0716]", "for elements in C"]);
     let hook = of("")
         .replace("memory(\"w\")", "nic(\"w\")")
         .replace("    w -> e -> w", "    on w(p) on xdp { p -> e }\n    e -> w");
-    let right = "#include <stdint.h>\nuint32_t E_x(uint8_t *f, uint32_t *n, uint32_t r) { return f[*n - 1] + r; }\n";
     refused("hook", &hook, right, &["error[E0670]", "an element in C cannot run in XDP"]);
     let service = "unit M { n: u8 }\nprotocol p { stateless  request M  response M }\n\
         extern element E from \"c.c\" {\n    in  x: M as (.n)\n    out y: M\n}\n\

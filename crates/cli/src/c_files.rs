@@ -14,18 +14,35 @@ use wireloom_syntax::{diagnostic, Diagnostic};
 /// Lines of a C compiler's messages that are shown.
 const MOST_LINES: usize = 12;
 
-/// Adds the diagnostics of the functions in C to those of a file's apps.
+/// Adds the diagnostics of the functions in C to those of a file's apps: of functions that an app
+/// has, and of elements in C that none uses, or not with each `in`.
 pub fn check(all: &mut [Checked]) -> Result<(), Failure> {
+    let mut seen: Vec<FuncBody> = all.iter().flat_map(|c| &c.module).flat_map(in_c).cloned().collect();
     for checked in all.iter_mut().filter(|c| !c.has_errors()) {
-        let Some(module) = &checked.module else { continue };
-        match extern_problems(module, &in_folder(module, &CompileOptions::default())) {
-            Ok(problems) => checked.diagnostics.extend(problems.iter().map(|p| told(module, p))),
-            Err(CompileError::NoCompiler { .. }) => return Ok(()),
-            Err(e) => return Err(e.into()),
+        let apart = checked.elements_in_c.iter().filter(|m| {
+            let new: Vec<_> = in_c(m).filter(|f| !seen.contains(f)).cloned().collect();
+            seen.extend(new.iter().cloned());
+            !new.is_empty()
+        });
+        for module in checked.module.iter().chain(apart) {
+            let problems = match extern_problems(module, &in_folder(module, &CompileOptions::default())) {
+                Ok(problems) => problems,
+                Err(CompileError::NoCompiler { .. }) => return Ok(()),
+                Err(e) => return Err(e.into()),
+            };
+            for d in problems.iter().map(|p| told(module, p)) {
+                if !checked.diagnostics.iter().any(|o| o.code == d.code && o.span() == d.span()) {
+                    checked.diagnostics.push(d);
+                }
+            }
         }
         diagnostic::sort(&mut checked.diagnostics);
     }
     Ok(())
+}
+
+fn in_c(m: &Module) -> impl Iterator<Item = &FuncBody> {
+    m.funcs.iter().map(|f| &f.body).filter(|b| matches!(b, FuncBody::Extern { .. }))
 }
 
 fn told(m: &Module, problem: &ExternProblem) -> Diagnostic {

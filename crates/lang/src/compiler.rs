@@ -58,6 +58,7 @@ pub struct Compiler<'a> {
     pub tables: Vec<TableTy>,
     /// The caches of the app, and its calls and sends.
     pub caches: Vec<Rc<Cache>>,
+    pub elements_in_c: Vec<ir::Module>,
     pub call_sites: Vec<CallSite>,
     /// Units made of records, and their byte order.
     pub record_units: HashMap<ir::UnitId, (ir::RecordId, bool)>,
@@ -143,6 +144,7 @@ impl<'a> Compiler<'a> {
             record_says: HashMap::new(),
             tables: Vec::new(),
             caches: Vec::new(),
+            elements_in_c: Vec::new(),
             call_sites: Vec::new(),
             record_units: HashMap::new(),
             texts: HashMap::new(),

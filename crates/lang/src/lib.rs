@@ -35,6 +35,8 @@ pub struct Checked {
     /// There if nothing was an error.
     pub module: Option<ir::Module>,
     pub diagnostics: Vec<Diagnostic>,
+    /// Each element in C by itself, whether or not the module has one.
+    pub elements_in_c: Vec<ir::Module>,
     pub map: SourceMap,
     /// The apps of the file, in its order.
     pub apps: Vec<String>,
@@ -79,12 +81,13 @@ fn checked(world: &dyn World, main: &Path, lower: impl FnOnce(&mut compiler::Com
     }
     let mut diagnostics = std::mem::take(&mut cx.diags);
     let module = std::mem::take(&mut cx.m);
+    let elements_in_c = std::mem::take(&mut cx.elements_in_c);
     let apps = apps(&cx).iter().filter_map(|i| compiler::item_name(i).map(str::to_string)).collect();
     let element_tests = if cx.names.modules.is_empty() { 0 } else { cx.element_tests().len() };
     drop(cx);
     diagnostic::sort(&mut diagnostics);
     let module = (!diagnostics.iter().any(Diagnostic::is_error)).then_some(module);
-    Checked { module, diagnostics, map, apps, element_tests }
+    Checked { module, diagnostics, elements_in_c, map, apps, element_tests }
 }
 
 /// The codes for programs that are too large for the compiler.
@@ -128,7 +131,9 @@ fn program(cx: &mut compiler::Compiler, wanted: Option<&str>) {
 /// Each element by itself. Errors that its use in the app has reported are not repeated.
 fn elements(cx: &mut compiler::Compiler) {
     for id in cx.own_elements() {
-        for d in cx.element_alone(id) {
+        let (found, module) = cx.element_alone(id);
+        cx.elements_in_c.extend(module);
+        for d in found {
             if !cx.diags.iter().any(|o| o.code == d.code && o.span() == d.span()) {
                 cx.diags.push(d);
             }

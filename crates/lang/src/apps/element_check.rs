@@ -32,23 +32,25 @@ impl Compiler<'_> {
             .collect()
     }
 
-    /// Errors of an element by itself, independent of its uses.
-    pub fn element_alone(&self, id: ItemId) -> Vec<Diagnostic> {
-        let ItemKind::Element(e) = &self.names.items[id].item.kind else { return vec![] };
-        let set = self.attempt(e, false);
+    /// Errors of an element by itself, independent of its uses; and the program of an element in C
+    /// without errors.
+    pub fn element_alone(&self, id: ItemId) -> (Vec<Diagnostic>, Option<ir::Module>) {
+        let ItemKind::Element(e) = &self.names.items[id].item.kind else { return (vec![], None) };
+        let (set, module) = self.attempt(e, false);
         let takes = e.members.iter().any(|m| matches!(m.kind, MemberKind::Param(_)));
         if !takes || !set.iter().any(Diagnostic::is_error) {
-            return set;
+            return (set, module);
         }
-        let fixed = self.attempt(e, true);
-        set.into_iter().filter(|d| fixed.iter().any(|o| o.code == d.code && o.span() == d.span())).collect()
+        let (fixed, module) = self.attempt(e, true);
+        (set.into_iter().filter(|d| fixed.iter().any(|o| o.code == d.code && o.span() == d.span())).collect(), module)
     }
 
-    fn attempt(&self, e: &ast::Element, constants: bool) -> Vec<Diagnostic> {
+    fn attempt(&self, e: &ast::Element, constants: bool) -> (Vec<Diagnostic>, Option<ir::Module>) {
         let mut cx = Compiler::new(self.world, self.map, self.names.clone());
         cx.any_types = !e.types.is_empty();
         let _ = cx.stand_alone(0, e, constants);
-        cx.diags
+        let whole = e.in_c.is_some() && !cx.diags.iter().any(Diagnostic::is_error);
+        (cx.diags, whole.then_some(cx.m))
     }
 
     fn stand_alone(&mut self, module: ModId, e: &ast::Element, constants: bool) -> R<()> {

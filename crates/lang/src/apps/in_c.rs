@@ -22,14 +22,13 @@ fn named(n: &Ident) -> Expr {
 impl Compiler<'_> {
     /// The function in C, once for all instances.
     fn function_in_c(&mut self, c: &InC) -> R<ir::FuncId> {
-        let is = |f: &ir::Func| matches!(&f.body, ir::FuncBody::Extern { file, symbol } if *file == c.file && *symbol == c.symbol.name);
-        if let Some(n) = self.m.funcs.iter().position(is) {
+        let body = ir::FuncBody::Extern { file: c.file.clone(), symbol: c.symbol.name.clone() };
+        if let Some(n) = self.m.funcs.iter().position(|f| f.body == body) {
             return Ok(ir::FuncId(n as u32));
         }
         self.c_file(&c.file, c.at)?;
         let ret = self.lower_ty(&U32);
         let span = self.span(c.symbol.span);
-        let body = ir::FuncBody::Extern { file: c.file.clone(), symbol: c.symbol.name.clone() };
         self.m.funcs.push(ir::Func { name: c.symbol.name.clone(), span, params: 0, ret, body });
         Ok(ir::FuncId(self.m.funcs.len() as u32 - 1))
     }
