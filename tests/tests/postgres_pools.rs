@@ -268,8 +268,8 @@ print(errors or 'done')
     assert!(open <= 6, "{open}");
 }
 
-/// What the proxy prepares behind an error is skipped by the server. In a session that its client
-/// keeps, it is prepared when it is needed again. What was prepared before the error stays.
+/// A server skips the statements that the proxy prepares behind an error. In a session that its
+/// client keeps, they are prepared when they are needed again. Those before the error stay.
 #[test]
 fn statements_behind_an_error_are_prepared_when_they_are_needed_again() {
     let Some(server) = Postgres::start("pool_behind") else { return };

@@ -44,18 +44,18 @@ impl Compiler<'_> {
 
 /// Where a number is kept.
 #[derive(Clone, Copy)]
-enum Kept {
+enum Keeper {
     State(ir::StateId),
     Session(ir::SessionId),
     Table(ir::TableId),
 }
 
-impl Kept {
+impl Keeper {
     fn name(self, m: &ir::Module) -> String {
         match self {
-            Kept::State(id) => format!("the state `{}`", m.states[id.index()].name),
-            Kept::Session(id) => format!("the session `{}`", m.sessions[id.index()].name),
-            Kept::Table(id) => format!("the table `{}`", m.tables[id.index()].name),
+            Keeper::State(id) => format!("the state `{}`", m.states[id.index()].name),
+            Keeper::Session(id) => format!("the session `{}`", m.sessions[id.index()].name),
+            Keeper::Table(id) => format!("the table `{}`", m.tables[id.index()].name),
         }
     }
 }
@@ -65,7 +65,7 @@ struct Search<'m> {
     values: Values,
     /// Entries of tables that are being changed.
     entries: Vec<(LocalId, ir::TableId)>,
-    found: Vec<(ir::Span, PortId, Kept)>,
+    found: Vec<(ir::Span, PortId, Keeper)>,
 }
 
 impl Search<'_> {
@@ -75,13 +75,13 @@ impl Search<'_> {
             StmtKind::Set(l, e) | StmtKind::SetField(l, _, e) => {
                 let entry = self.entries.iter().find(|(entry, _)| entry == l);
                 match entry.map(|(_, table)| *table) {
-                    Some(table) => self.keeps(s, e, &K::Local(*l), Kept::Table(table)),
+                    Some(table) => self.keeps(s, e, &K::Local(*l), Keeper::Table(table)),
                     None => self.values.entry(*l).or_default().push(e.clone()),
                 }
             }
-            StmtKind::SetState(id, e) => self.keeps(s, e, &K::State(*id), Kept::State(*id)),
-            StmtKind::SetSession(id, e) => self.keeps(s, e, &K::Session(*id), Kept::Session(*id)),
-            StmtKind::TablePut { table, value, .. } => self.keeps(s, value, &K::None, Kept::Table(*table)),
+            StmtKind::SetState(id, e) => self.keeps(s, e, &K::State(*id), Keeper::State(*id)),
+            StmtKind::SetSession(id, e) => self.keeps(s, e, &K::Session(*id), Keeper::Session(*id)),
+            StmtKind::TablePut { table, value, .. } => self.keeps(s, value, &K::None, Keeper::Table(*table)),
             // The parts of the entry are set in the block, which is looked at next.
             StmtKind::TableUpdate { table, entry, .. } => self.entries.push((*entry, *table)),
             _ => {}
@@ -89,7 +89,7 @@ impl Search<'_> {
     }
 
     /// Notes a number that is stored, unless it goes on from what is stored there.
-    fn keeps(&mut self, s: &Stmt, e: &Expr, place: &K, what: Kept) {
+    fn keeps(&mut self, s: &Stmt, e: &Expr, place: &K, what: Keeper) {
         let Some(port) = self.number(e, &mut Vec::new()) else { return };
         if *place == K::None || !self.reads(e, place, &mut Vec::new()) {
             self.found.push((s.span, port, what));
