@@ -3,8 +3,8 @@
 //!
 //! The steps of dirty entries stand in front of those of [`crate::cache_model::Protocol`]. Two
 //! clients write, one reads, and two tasks write back: cores do that at the same time. One key is
-//! enough: keys meet in their leases only, which `cache_model.rs` has. A message may be lost, and
-//! what was given up may still be done by the server within `write_timeout`.
+//! enough: keys meet in their leases only, which `cache_model.rs` has. A message may be lost. A
+//! server may still do within `write_timeout` what its client has given up.
 //!
 //! Writes are known by their numbers. A write that began behind the end of another one *supersedes*
 //! it, once it has ended itself. No read gives a value that was superseded when the read began. When
@@ -22,7 +22,7 @@ enum Broken {
     TriesAgainAtOnce,
     /// Tasks write an entry that another one has claimed.
     WithoutClaims,
-    /// What was written back leaves, even if the entry has been written since.
+    /// An entry that was written back leaves, even if the entry has been written since.
     LeavesWhenChanged,
     /// A write changes an entry that is leaving.
     WritesLeavingEntry,

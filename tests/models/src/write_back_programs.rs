@@ -135,7 +135,7 @@ impl Run {
         }
     }
 
-    /// What a client sends.
+    /// The message of a client.
     fn send(&mut self, write: u8, key: u8, value: u8) -> u16 {
         let id = self.next;
         self.next += 1;
@@ -248,8 +248,8 @@ impl Run {
         self.claims();
     }
 
-    /// A step of time. What was asked for too long ago is given up: of what was claimed within a
-    /// step the time is known by that alone, and the program's patience is 2 ms shorter.
+    /// A step of time. Requests of too long ago are given up. The step is all that is known of the time
+    /// of a claim. So the program's patience is 2 ms shorter.
     fn step(&mut self) {
         self.sim.advance(Duration::from_millis(STEP));
         self.time += STEP;

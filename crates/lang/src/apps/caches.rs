@@ -25,8 +25,7 @@
 //! statements against it. Where requests and answers are packets, `packet_caches.rs` joins them.
 //! With `write_back` a table of entries that wait stands in front of all this (`write_back.rs`).
 
-use super::declarations::{Cache, CallSite, Role};
-use super::packet_caches::WayBack;
+use super::declarations::{Cache, CallSite, Role, WayBack};
 use super::scope::AppName;
 use crate::body::Lower;
 use crate::compiler::{Compiler, Reported, R, T_BOOL, T_U64};

@@ -42,7 +42,7 @@ pub struct Cache {
     pub(super) back: Option<WriteBack>,
 }
 
-/// What only a cache that is written back has.
+/// The part of a cache that is written back.
 pub struct WriteBack {
     /// In nanoseconds: how often the entries that wait are written.
     pub(super) period: u64,
@@ -108,4 +108,11 @@ pub struct MessageQueue {
     pub(super) span: Span,
     /// Something takes messages from it.
     pub(super) taken: Cell<bool>,
+}
+
+/// Where a packet goes back to, as an answer.
+pub struct WayBack {
+    pub(super) packet: Expr,
+    pub(super) frame: LocalId,
+    pub(super) port: ir::PortId,
 }

@@ -15,7 +15,7 @@
 //! and leases of older ones are void.
 
 use super::caches::{one_more, Miss};
-use super::declarations::{Cache, Exchanges, Role};
+use super::declarations::{Cache, Exchanges, Role, WayBack};
 use crate::body::Lower;
 use crate::compiler::{Compiler, R, T_U32, T_U64};
 use crate::ir_builder as build;
@@ -41,13 +41,6 @@ const WRITE: u64 = 2;
 const BESIDE: u64 = 3;
 /// There were two requests of the exchange.
 const UNCLEAR: u64 = 4;
-
-/// Where a packet goes back to, as an answer.
-pub struct WayBack {
-    packet: Expr,
-    frame: LocalId,
-    port: ir::PortId,
-}
 
 impl Compiler<'_> {
     /// The tables of exchanges, if it is a cache of packets.

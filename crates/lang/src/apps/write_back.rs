@@ -1,19 +1,18 @@
 //! Caches that are written back: `cache c: K -> V { …, write_back 100ms }`.
 //!
 //! In: the declaration, `on c.write_back(e) { … }`, which gives one entry to its server, and the
-//! blocks of the cache. Out: a table of *dirty* entries in front of the cache's other tables, and
-//! two handlers: a timer that writes these entries, and one that writes them when the app ends.
+//! blocks of the cache. Out: a table of *dirty* entries in front of the cache's other tables, and two
+//! handlers. A timer writes these entries, and so does a handler at the end of the app.
 //!
-//! | step | |
-//! |---|---|
-//! | write | the entry is dirty, under a new number. If as many are dirty as may be, or the entry is just leaving, the write goes to its server at once, in the task of its client |
-//! | read | a dirty entry is a hit; only behind that look the cache's own entries count |
-//! | claim | a task of the timer takes an entry for `write_timeout`. Nobody else does so meanwhile |
-//! | write back | as a write of `caches.rs`: the lease's version counts up before and behind it |
-//! | end | the entry leaves if its number is the one that was claimed; else it may be claimed again |
+//! - *Write*: the entry is dirty, under a new number. If as many are dirty as may be, or the entry is
+//!   just leaving, the client's own task sends the write to its server at once.
+//! - *Read*: a dirty entry is a hit. Only behind that look the cache's own entries count.
+//! - *Claim*: a task of the timer takes an entry for `write_timeout`. Nobody else does so meanwhile.
+//! - *Write back*: as a write of `caches.rs`. The lease's version counts up before and behind it.
+//! - *End*: the entry leaves if its number is the one that was claimed. Else it may be claimed again.
 //!
-//! A claim without an end (a fault, `return`, a lost answer) stays until `write_timeout` is over:
-//! what a server has not done by then it never does. So two writes of one key are not under way at
+//! A claim without an end (a fault, `return`, a lost answer) stays until `write_timeout` is over. A
+//! server never does later what it has not done by then. So two writes of one key are not under way at
 //! once, and cannot overtake each other. Calls take at most half of that time.
 //!
 //! An entry leaves in two steps, since no step of a table removes on a condition. It is marked as
@@ -37,8 +36,8 @@ use wireloom_ir as ir;
 use wireloom_syntax::ast::{self, Block, Expr, Ident, MemberKind, On, Span};
 use wireloom_syntax::Diagnostic;
 
-/// Parts of a dirty entry: the value, its number, until when it is claimed (0: by nobody), and
-/// how often it has been claimed in a row.
+/// Parts of a dirty entry: the value, its number, the end of its claim (0: nobody has claimed it),
+/// and the claims in a row.
 const VALUE: u32 = 0;
 const NUMBER: u32 = 1;
 const CLAIMED: u32 = 2;
@@ -51,7 +50,7 @@ const SPARE: u64 = 1024;
 /// At the end of an app the entries that wait are looked at so often.
 const LOOK: u64 = 20_000_000;
 
-/// What a claim has found.
+/// The result of a claim.
 const KEEP: u64 = 0;
 const WRITE: u64 = 1;
 const GIVE_UP: u64 = 2;
@@ -290,7 +289,7 @@ impl Lower<'_, '_> {
         Ok(false)
     }
 
-    /// What a block gives. It answers nobody: what is kept has not been kept before its end.
+    /// The value of a block. It answers nobody: before its end nothing has been kept.
     fn value_to_write(&mut self, cache: &Rc<Cache>, body: &Block) -> R<Option<LocalId>> {
         let want = cache.value.clone();
         let (made, block) = self.sub(|s| {
@@ -532,8 +531,8 @@ impl Lower<'_, '_> {
         Ok(())
     }
 
-    /// What the server has is an entry of the cache, unless the value has changed since, or another
-    /// write came between.
+    /// The server's value becomes an entry of the cache, unless it has changed since, or another write
+    /// came between.
     fn keep_written(
         &mut self,
         cache: &Cache,
@@ -648,8 +647,8 @@ impl Lower<'_, '_> {
     }
 }
 
-/// A claimed entry: what is done with it, its number, until when it is claimed, how many tries have
-/// failed since the last claim (0 or 1), and its value.
+/// A claimed entry: its fate, its number, the end of the claim, the tries that have failed since the
+/// last claim (0 or 1), and its value.
 struct Claim {
     act: LocalId,
     number: LocalId,
