@@ -1,10 +1,10 @@
 //! Declarations of an app beside tables and values: gauges, caches, queues of messages.
 
 use crate::ty::Ty;
-use ir::{CounterId, Expr as X, TableId};
+use ir::{CounterId, Expr as X, LocalId, TableId};
 use std::cell::{Cell, OnceCell};
 use wireloom_ir as ir;
-use wireloom_syntax::ast::{self, Ident, Span};
+use wireloom_syntax::ast::{self, Expr, Ident, Span};
 
 /// The item behind its name.
 pub struct Gauge {
