@@ -165,8 +165,8 @@ fn frames_values_and_memory() {
     }
 }
 
-/// Without a C compiler a program with functions in C does not run. That it cannot be checked either
-/// is no error.
+/// Without a C compiler a program with functions in C does not run. That it cannot be checked
+/// either is no error.
 #[test]
 fn without_a_c_compiler() {
     let folder = program("in-c-no-compiler", SMALL);

@@ -14,8 +14,8 @@ use wireloom_syntax::{diagnostic, Diagnostic};
 /// Lines of a C compiler's messages that are shown.
 const MOST_LINES: usize = 12;
 
-/// Adds the diagnostics of the functions in C to those of a file's apps: of functions that an app
-/// has, and of elements in C that none uses, or not with each `in`.
+/// Adds the diagnostics of the functions in C to those of a file's apps. Some are of functions that
+/// an app has. Others are of elements in C that none uses, or not with each `in`.
 pub fn check(all: &mut [Checked]) -> Result<(), Failure> {
     let mut seen: Vec<FuncBody> = all.iter().flat_map(|c| &c.module).flat_map(in_c).cloned().collect();
     for checked in all.iter_mut().filter(|c| !c.has_errors()) {

@@ -7,8 +7,8 @@
 //! server may still do within `write_timeout` what its client has given up.
 //!
 //! Writes are known by their numbers. A write that began behind the end of another one *supersedes*
-//! it, once it has ended itself. No read gives a value that was superseded when the read began. When
-//! all is done, the server has no superseded value. Both hold unless a lost write was counted.
+//! it, once it has ended itself. No read gives a value that was superseded when the read began.
+//! When all is done, the server has no superseded value. Both hold unless a lost write was counted.
 
 use crate::cache_model::{Broken as NotBroken, Lease, Protocol};
 use stateright::{Checker, HasDiscoveries, Model, Property};

@@ -248,8 +248,8 @@ impl Run {
         self.claims();
     }
 
-    /// A step of time. Requests of too long ago are given up. The step is all that is known of the time
-    /// of a claim. So the program's patience is 2 ms shorter.
+    /// A step of time. Requests of too long ago are given up. The step is all that is known of the
+    /// time of a claim. So the program's patience is 2 ms shorter.
     fn step(&mut self) {
         self.sim.advance(Duration::from_millis(STEP));
         self.time += STEP;

@@ -1,19 +1,21 @@
 //! Caches that are written back: `cache c: K -> V { …, write_back 100ms }`.
 //!
 //! In: the declaration, `on c.write_back(e) { … }`, which gives one entry to its server, and the
-//! blocks of the cache. Out: a table of *dirty* entries in front of the cache's other tables, and two
-//! handlers. A timer writes these entries, and so does a handler at the end of the app.
+//! blocks of the cache. Out: a table of *dirty* entries in front of the cache's other tables, and
+//! two handlers. A timer writes these entries, and so does a handler at the end of the app.
 //!
-//! - *Write*: the entry is dirty, under a new number. If as many are dirty as may be, or the entry is
-//!   just leaving, the client's own task sends the write to its server at once.
+//! - *Write*: the entry is dirty, under a new number. If all places are taken, or the entry is just
+//!   leaving, the client's own task sends the write to its server at once.
 //! - *Read*: a dirty entry is a hit. Only behind that look the cache's own entries count.
-//! - *Claim*: a task of the timer takes an entry for `write_timeout`. Nobody else does so meanwhile.
+//! - *Claim*: a task of the timer takes an entry for `write_timeout`. Nobody else does so
+//!   meanwhile.
 //! - *Write back*: as a write of `caches.rs`. The lease's version counts up before and behind it.
-//! - *End*: the entry leaves if its number is the one that was claimed. Else it may be claimed again.
+//! - *End*: the entry leaves if its number is the one that was claimed. Else it may be claimed
+//!   again.
 //!
 //! A claim without an end (a fault, `return`, a lost answer) stays until `write_timeout` is over. A
-//! server never does later what it has not done by then. So two writes of one key are not under way at
-//! once, and cannot overtake each other. Calls take at most half of that time.
+//! server never does later what it has not done by then. So two writes of one key are not under way
+//! at once, and cannot overtake each other. Calls take at most half of that time.
 //!
 //! An entry leaves in two steps, since no step of a table removes on a condition. It is marked as
 //! [`LEAVING`], then removed by the one that has marked it. A write that finds the mark does not
@@ -531,8 +533,8 @@ impl Lower<'_, '_> {
         Ok(())
     }
 
-    /// The server's value becomes an entry of the cache, unless it has changed since, or another write
-    /// came between.
+    /// The server's value becomes an entry of the cache, unless it has changed since, or another
+    /// write came between.
     fn keep_written(
         &mut self,
         cache: &Cache,
@@ -647,8 +649,8 @@ impl Lower<'_, '_> {
     }
 }
 
-/// A claimed entry: its fate, its number, the end of the claim, the tries that have failed since the
-/// last claim (0 or 1), and its value.
+/// A claimed entry: its fate, its number, the end of the claim, and its value. The tries that have
+/// failed since the last claim are 0 or 1.
 struct Claim {
     act: LocalId,
     number: LocalId,
