@@ -113,7 +113,8 @@ impl Core {
             self.held_by_crowd(id);
             return None;
         }
-        self.conns[id].clear(flag::ALONE);
+        // A turn for another reason may find that the stall is over: nobody else will tell.
+        self.conns[id].clear(flag::ALONE | flag::STALLED);
         if self.conns[id].proto == NO_PROTO && !self.choose_protocol(id, rest) {
             return Some(rest.n);
         }

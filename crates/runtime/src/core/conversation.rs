@@ -87,6 +87,8 @@ impl Core {
             self.held_by_crowd(id);
             return None;
         }
+        // As for a client's input.
+        self.conns[id].clear(flag::STALLED);
         let (client, proto) = (self.client_of(id), self.conns[id].proto);
         let ctx = self.context(client, proto, true) | WL_CTX_RESPONSE;
         let waits = self.conns[id].has(flag::CONNECTING);
