@@ -288,7 +288,7 @@ fn a_server_that_is_remembered_by_its_address_stays_the_same() {
         let service = Service::new("server_sticky", STICKY, &[a, b, c], args);
         let mut client = Client::connect(service.process.port);
         let mut ask = |text: &str| {
-            client.send(&format!("{text}\n"));
+            client.send(format!("{text}\n"));
             String::from_utf8_lossy(&client.take_until(b"\n")).trim_end().to_string()
         };
         let before = all.each_ref().map(Echo::asked);
