@@ -139,7 +139,7 @@ const OWN: &[&str] = &[
 
 /// Words that the compiler knows.
 pub fn known() -> BTreeSet<String> {
-    let mut all = BTreeSet::new();
+    let mut all: BTreeSet<String> = wireloom_ir::ops::functions().map(|f| f.name().to_string()).collect();
     let mut left: Vec<PathBuf> =
         ["syntax", "lang", "ir", "runtime"].iter().map(|c| root().join("crates").join(c).join("src")).collect();
     while let Some(path) = left.pop() {
