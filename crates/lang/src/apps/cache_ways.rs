@@ -11,7 +11,7 @@
 
 use super::declarations::{Cache, Ways};
 use crate::body::Lower;
-use crate::compiler::{Compiler, R, T_BOOL, T_U32, T_U64};
+use crate::compiler::{Compiler, R, T_U32, T_U64};
 use crate::ir_builder as build;
 use crate::names::ModId;
 use crate::ty::{Ty, U32, U64};
@@ -142,14 +142,14 @@ impl Lower<'_, '_> {
             let old: Vec<X> = old.into_iter().map(|e| s.kept_in("old", &U64, e, span)).collect();
             let tagged: Vec<X> = old.iter().map(|o| s.is_tagged(o, tag)).collect();
             let tagged: Vec<X> = tagged.into_iter().map(|e| s.kept_in("tagged", &Ty::Bool, e, span)).collect();
-            let any = tagged.iter().cloned().fold(build::boolean(false), or);
+            let any = tagged.iter().cloned().fold(build::boolean(false), build::or);
             let any = s.kept_in("known", &Ty::Bool, any, span);
             // Where the tags before it end that move up by one.
             let (mut ends, mut before) = (Vec::new(), vec![build::boolean(false)]);
             for i in 0..n {
                 let free = build::and(build::not(any.clone()), build::cmp(BinOp::Eq, old[i].clone(), build::u64(0)));
-                ends.push(s.kept_in("ends", &Ty::Bool, or(tagged[i].clone(), free), span));
-                before.push(s.kept_in("before", &Ty::Bool, or(before[i].clone(), ends[i].clone()), span));
+                ends.push(s.kept_in("ends", &Ty::Bool, build::or(tagged[i].clone(), free), span));
+                before.push(s.kept_in("before", &Ty::Bool, build::or(before[i].clone(), ends[i].clone()), span));
             }
             let mut at = and(old[n - 1].clone(), PLACE);
             for i in (0..n).rev() {
@@ -176,8 +176,4 @@ impl Lower<'_, '_> {
         let l = self.temp(name, ty, e, span);
         self.local_expr(l)
     }
-}
-
-fn or(a: X, b: X) -> X {
-    X::new(T_BOOL, K::Binary(BinOp::Or, a, b))
 }

@@ -349,6 +349,13 @@ fn is_masked(t: &Ty) -> bool {
     matches!(t, Ty::Int { signed: false, .. } | Ty::Ip | Ty::Ip4 | Ty::Ip6 | Ty::Mac)
 }
 
+impl Compiler<'_> {
+    /// The most steps of a walk over a table, whose entries may move meanwhile.
+    pub(super) fn steps_of_walk(&self, table: TableId) -> u64 {
+        self.m.tables[table.index()].capacity.saturating_mul(2).saturating_add(64)
+    }
+}
+
 impl Lower<'_, '_> {
     /// An argument's local.
     fn arg(&mut self, part: &EntryField) -> R<(LocalId, Ty)> {
@@ -591,7 +598,7 @@ impl Lower<'_, '_> {
             ),
         ];
         // Each round takes an entry or passes places without any.
-        let max = self.cx.m.tables[table.index()].capacity.saturating_mul(2).saturating_add(64);
+        let max = self.cx.steps_of_walk(table);
         self.push(span, StmtKind::Loop { max, body });
     }
 

@@ -26,7 +26,7 @@ use super::declarations::{Cache, Role, WriteBack};
 use super::handlers::plain;
 use super::scope::AppName;
 use crate::body::Lower;
-use crate::compiler::{Compiler, R, T_BOOL, T_U16, T_U64};
+use crate::compiler::{Compiler, R, T_U16, T_U64};
 use crate::ir_builder as build;
 use crate::names::ModId;
 use crate::ty::{Ty, U64};
@@ -397,7 +397,7 @@ impl Lower<'_, '_> {
         let (made, walk) = self.sub(|s| {
             let cursor = s.temp("cursor", &U64, build::u64(0), span);
             let (made, round) = s.looped(|_| false, |_| {}, |s| s.write_next(cache, back, h, cursor, span));
-            let max = s.cx.m.tables[back.table.index()].capacity.saturating_mul(2).saturating_add(64);
+            let max = s.cx.steps_of_walk(back.table);
             s.push(span, StmtKind::Loop { max, body: round });
             made
         });
@@ -564,7 +564,7 @@ impl Lower<'_, '_> {
         let old = self.local_expr(entry);
         let number = part(&old, NUMBER);
         let mine = build::cmp(BinOp::Eq, number.clone(), self.local_expr(claim.number));
-        let cond = X::new(T_BOOL, K::Binary(BinOp::Or, mine, is(number.clone(), NOTHING)));
+        let cond = build::or(mine, is(number.clone(), NOTHING));
         let ours = build::cmp(BinOp::Eq, part(&old, CLAIMED), self.local_expr(claim.until));
         let claimed = build::if_(T_U64, ours, build::u64(0), part(&old, CLAIMED));
         let sp = self.cx.span(span);
@@ -634,7 +634,7 @@ impl Lower<'_, '_> {
                 })
             },
         );
-        let max = self.cx.m.tables[back.table.index()].capacity.saturating_mul(2).saturating_add(64);
+        let max = self.cx.steps_of_walk(back.table);
         self.push(span, StmtKind::Loop { max, body: round });
         let n = self.local_expr(lost);
         self.push(span, StmtKind::Count(back.lost, n.clone()));
