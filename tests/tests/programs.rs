@@ -6,6 +6,7 @@
 mod apps_sim;
 mod circles;
 mod compiler_fuzz;
+mod conversation_storm;
 mod differential;
 mod element_graph;
 mod elements;

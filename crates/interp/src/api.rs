@@ -57,7 +57,7 @@ pub fn parse_with(g: &Grammar, unit: UnitId, bytes: &[u8], ctx: u64, eof: bool) 
         },
         Answer::Whole => {
             let whole = &bytes[..used.min(bytes.len())];
-            let mut p = crate::grammar::parse::Parser::new(&g.module, whole, true);
+            let mut p = g.parser(whole, true);
             let def = g.module.unit(unit);
             let dump = match p.unit(unit, def, 0, g.args(unit, ctx), def.body.len()) {
                 Ok(node) => dump(&g.module, &node, whole),

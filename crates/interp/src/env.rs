@@ -1,6 +1,7 @@
 //! The values to which expressions and statements can refer.
 
 use crate::exec::activation::Activation;
+use crate::exec::functions::Functions;
 use crate::grammar::tree::{FieldNode, Node};
 use crate::stop::{internal, Res};
 use crate::value::Value;
@@ -29,16 +30,23 @@ pub struct Env<'a> {
     pub item: Option<Item<'a>>,
     pub acc: Option<u64>,
     pub act: Option<&'a Activation<'a>>,
+    /// None: functions are made ready anew for each call.
+    pub functions: Option<&'a Functions>,
 }
 
 impl<'a> Env<'a> {
     pub fn grammar(module: &'a Module, this: Seen<'a>) -> Env<'a> {
-        Env { module, locals: &[], this: Some(this), item: None, acc: None, act: None }
+        Env { this: Some(this), ..Env::plain(module, &[]) }
+    }
+
+    /// Of an expression that sees nothing but these.
+    pub fn plain(module: &'a Module, locals: &'a [Value]) -> Env<'a> {
+        Env { module, locals, this: None, item: None, acc: None, act: None, functions: None }
     }
 
     /// Of a handler, before its locals are there.
     pub fn handler(act: &'a Activation<'a>) -> Env<'a> {
-        Env { module: &act.grammar.module, locals: &[], this: None, item: None, acc: None, act: Some(act) }
+        Env { act: Some(act), functions: Some(&act.grammar.functions), ..Env::plain(&act.grammar.module, &[]) }
     }
 
     /// The handler that is run.

@@ -118,7 +118,7 @@ pub(crate) fn combine(m: &Module, merge: &Merge, a: &[Value], b: &[Value]) -> Re
         locals[v.a.index()] = a.clone();
         locals[v.b.index()] = b.clone();
     }
-    let env = Env { module: m, locals: &locals, this: None, item: None, acc: None, act: None };
+    let env = Env::plain(m, &locals);
     merge.values.iter().map(|v| env.eval(&v.combined)).collect()
 }
 

@@ -370,6 +370,7 @@ unsafe fn activation<'a>(inner: &'a Inner, core: *mut wl_core, task: *mut wl_tas
         seen: Default::default(),
         collect: None,
         frame: Default::default(),
+        frame_seen: Default::default(),
         // SAFETY: set by the runtime before any frame comes.
         transmit: unsafe { (*inner.packets.get()).transmit },
         // SAFETY: as above.

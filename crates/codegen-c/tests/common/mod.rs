@@ -1,8 +1,10 @@
 //! Modules in the text form of the IR, compiled with sanitizers and driven from a C harness.
 #![allow(dead_code)]
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Arc, Mutex, OnceLock};
 use wireloom_codegen_c::*;
 use wireloom_ir::*;
 
@@ -30,26 +32,32 @@ pub fn cache() -> PathBuf {
     std::env::temp_dir().join("wireloom-codegen-test")
 }
 
-/// Compiles a module with the sanitizers and a C harness around it; runs it and gives its output.
+/// Runs a module with a C harness around it, compiled with the sanitizers; gives its output.
 pub fn drive(m: &Module, harness: &str, args: &[&str]) -> String {
+    // One-shot: the harness frees nothing.
+    run(Command::new(built(m, harness)).args(args).env("ASAN_OPTIONS", "detect_leaks=0"))
+}
+
+/// The executable of a module with a harness. A process builds it once, whatever it is run on.
+fn built(m: &Module, harness: &str) -> PathBuf {
+    static BUILT: Mutex<BTreeMap<PathBuf, Arc<OnceLock<()>>>> = Mutex::new(BTreeMap::new());
     let source = emit(m, &Options::default());
     // The plain build checks the cache and the exported symbol; the sanitized one is linked to the
     // harness.
     let options = CompileOptions { cache_dir: cache(), opt: 0, ..CompileOptions::default() };
     let so = compile(&source, &options).unwrap_or_else(|e| panic!("{e}")).path.expect("a folder of our own");
     assert!(so.is_file());
+    let exe = so.with_extension(format!("{harness}.exe"));
+    let once = BUILT.lock().unwrap().entry(exe.clone()).or_default().clone();
+    once.get_or_init(|| build(&so.with_extension("c"), harness, &exe));
+    exe
+}
+
+fn build(c: &Path, harness: &str, exe: &Path) {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let c = so.with_extension("c");
-    static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
-    let n = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-    let exe = so.with_extension(format!("{harness}.{}.{n}.exe", std::process::id()));
+    // Other processes may run what lies there.
+    let new = exe.with_extension(format!("{}.exe", std::process::id()));
     let (cc, _) = find_compiler(None).unwrap();
-    let run = |cmd: &mut Command| {
-        let out = cmd.output().unwrap();
-        let text = format!("{}{}", String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
-        assert!(out.status.success(), "{cmd:?}\n{text}");
-        text
-    };
     run(Command::new(cc)
         .args([
             "-std=c11",
@@ -69,9 +77,14 @@ pub fn drive(m: &Module, harness: &str, args: &[&str]) -> String {
         .args(["-DREQUEST_UNIT=1", "-DRESPONSE_UNIT=2"])
         .arg(format!("-DGENERATED=\"{}\"", c.display()))
         .arg("-o")
-        .arg(&exe)
+        .arg(&new)
         .arg(dir.join("tests/harness").join(format!("{harness}.c"))));
-    let text = run(Command::new(&exe).args(args).env("ASAN_OPTIONS", "detect_leaks=0")); // one-shot: the harness frees nothing
-    let _ = std::fs::remove_file(&exe);
+    std::fs::rename(&new, exe).unwrap();
+}
+
+fn run(cmd: &mut Command) -> String {
+    let out = cmd.output().unwrap();
+    let text = format!("{}{}", String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
+    assert!(out.status.success(), "{cmd:?}\n{text}");
     text
 }

@@ -67,6 +67,8 @@ pub struct Activation<'a> {
     pub collect: Option<&'a RefCell<Collected>>,
     /// The frame that a handler of frames is about.
     pub frame: RefCell<Option<Frame>>,
+    /// The same as a message, while nothing changes it.
+    pub frame_seen: RefCell<Option<Rc<Message>>>,
     /// How frames are handed out.
     pub transmit: Option<TransmitFn>,
     /// The answers of queues of frames.
@@ -359,7 +361,16 @@ impl Activation<'_> {
     }
 
     /// The current frame.
-    pub fn with_frame<T>(&self, f: impl FnOnce(&mut Frame) -> T) -> Res<T> {
+    pub fn with_frame<T>(&self, f: impl FnOnce(&Frame) -> T) -> Res<T> {
+        match self.frame.borrow().as_ref() {
+            Some(frame) => Ok(f(frame)),
+            None => internal("no frame at hand"),
+        }
+    }
+
+    /// The current frame, to be changed.
+    pub fn change_frame<T>(&self, f: impl FnOnce(&mut Frame) -> T) -> Res<T> {
+        *self.frame_seen.borrow_mut() = None;
         match self.frame.borrow_mut().as_mut() {
             Some(frame) => Ok(f(frame)),
             None => internal("no frame at hand"),

@@ -6,6 +6,7 @@ pub mod code;
 pub mod effects;
 pub mod flatten;
 pub mod frame;
+pub mod functions;
 mod match_effects;
 pub mod match_tables;
 pub mod message;
@@ -40,11 +41,18 @@ pub fn call(env: &Env, f: FuncId, args: Vec<Value>) -> Res<Value> {
             return internal(format!("`{symbol}` is a C function: it needs the compiled program"))
         }
     };
-    let code = flatten::body(env.module, body);
+    let made;
+    let code = match env.functions {
+        Some(all) => all.function(env.module, f, body),
+        None => {
+            made = flatten::body(env.module, body);
+            &made
+        }
+    };
     let mut locals = fresh_locals(env.module, body, code.locals);
     locals.iter_mut().zip(args).for_each(|(l, a)| *l = a);
     let inner = Env { this: None, item: None, acc: None, ..*env };
-    match run(&inner, &code, &mut locals, &mut 0, &mut Vec::new())? {
+    match run(&inner, code, &mut locals, &mut 0, &mut Vec::new())? {
         Flow::Return(v) => Ok(v),
         Flow::End if matches!(env.module.ty(func.ret), Ty::Unit) => Ok(Value::Unit),
         _ => internal(format!("function {} ends without a value", func.name)),

@@ -4,7 +4,6 @@
 use super::activation::{slice, Activation};
 use super::message::Message;
 use crate::grammar::pack;
-use crate::grammar::parse::Parser;
 use crate::grammar::tree::Node;
 use crate::grammar::view::{Extra, FIXED, PC_DONE};
 use crate::stop::{internal, Res, Stop};
@@ -36,7 +35,12 @@ impl Activation<'_> {
             return self.own.borrow().get(n as usize).cloned().map_or_else(|| internal("no such parsed message"), Ok);
         }
         if let MsgRef::Frame(_) = r {
-            return self.with_frame(|f| f.message(self.module()));
+            if let Some(m) = &*self.frame_seen.borrow() {
+                return Ok(m.clone());
+            }
+            let m = self.with_frame(|f| f.message(self.module()))?;
+            *self.frame_seen.borrow_mut() = Some(m.clone());
+            return Ok(m);
         }
         if let Some(m) = self.seen.borrow().get(&r) {
             return Ok(m.clone());
@@ -72,7 +76,7 @@ impl Activation<'_> {
 
     /// Parses bytes as a whole message of the program's own.
     pub(super) fn parse_own(&self, unit: UnitId, bytes: &[u8]) -> Option<MsgRef> {
-        let mut p = Parser::new(self.module(), bytes, true);
+        let mut p = self.grammar.parser(bytes, true);
         let def = self.module().unit(unit);
         let node = p.unit(unit, def, 0, self.grammar.args(unit, 0), def.body.len()).ok()?;
         if node.end != bytes.len() {
@@ -88,7 +92,7 @@ impl Activation<'_> {
         let kept = self.grammar.kept(unit, bytes, ctx)?;
         let bytes = &bytes[..kept.whole];
         let def = self.module().unit(unit);
-        let mut p = Parser::new(self.module(), bytes, true);
+        let mut p = self.grammar.parser(bytes, true);
         let node = p.unit(unit, def, 0, self.grammar.args(unit, ctx), def.body.len()).ok()?;
         Some(self.keep_own(unit, node, bytes, Some(kept.body), kept.ends))
     }
@@ -96,9 +100,8 @@ impl Activation<'_> {
     /// How many bytes the item of a unit has that they begin with.
     pub fn item_size(&self, unit: UnitId, bytes: &[u8]) -> Option<usize> {
         let def = self.module().unit(unit);
-        let node = Parser::new(self.module(), bytes, true)
-            .unit(unit, def, 0, self.grammar.args(unit, 0), def.body.len())
-            .ok()?;
+        let node =
+            self.grammar.parser(bytes, true).unit(unit, def, 0, self.grammar.args(unit, 0), def.body.len()).ok()?;
         (node.end > 0).then_some(node.end)
     }
 

@@ -6,6 +6,7 @@ use super::tail::{Captures, Program, Run, Slot, TailOp};
 use super::tree::Node;
 use super::view::Extra;
 use crate::env::{Env, Seen};
+use crate::exec::functions::Functions;
 use crate::value::Value;
 use wireloom_ir::*;
 
@@ -48,6 +49,7 @@ pub enum Step {
 
 pub struct Machine<'a> {
     pub module: &'a Module,
+    pub functions: &'a Functions,
     pub program: &'a Program,
     pub buf: &'a [u8],
     pub eof: bool,
@@ -119,7 +121,7 @@ impl Machine<'_> {
     }
 
     fn eval(&self, s: &State, e: &Expr) -> Result<Value, Step> {
-        let env = Env { module: self.module, locals: &s.slots, this: None, item: None, acc: None, act: None };
+        let env = Env { functions: Some(self.functions), ..Env::plain(self.module, &s.slots) };
         env.eval(e).map_err(|x| Step::from(stopped(x, 0)))
     }
 
@@ -222,7 +224,8 @@ impl Machine<'_> {
             false => inst.params.iter().map(|p| s.slots[*p].clone()).collect(),
         };
         let slots = std::mem::take(&mut s.slots);
-        let mut parser = Parser { slots: &slots, ..Parser::new(self.module, self.buf, self.eof) };
+        let mut parser =
+            Parser { slots: &slots, functions: Some(self.functions), ..Parser::new(self.module, self.buf, self.eof) };
         // The unit's start may be gone; padding counts from it.
         let gone = s.extra.total.wrapping_sub(start_of(inst.start, &slots)) as usize;
         let mut node = Node::new(inst.id, &inst.def, pos.wrapping_sub(gone), args);

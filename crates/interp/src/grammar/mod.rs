@@ -69,7 +69,7 @@ impl Grammar {
             return self.internal(v, why);
         }
         let args = self.args(unit, v.parser.ctx);
-        let mut p = Parser { stop: self.stop(unit), ..Parser::new(&self.module, buf, eof) };
+        let mut p = Parser { stop: self.stop(unit), ..self.parser(buf, eof) };
         v.parser.flags = 0;
         let node = match p.unit(unit, def, 0, args, def.body.len()) {
             Ok(node) => node,
@@ -185,7 +185,16 @@ impl Grammar {
         args: &'a [Value],
         in_head: bool,
     ) -> Machine<'a> {
-        Machine { module: &self.module, program, buf, eof, args, in_head, recovers: &self.recovers }
+        Machine {
+            module: &self.module,
+            functions: &self.functions,
+            program,
+            buf,
+            eof,
+            args,
+            in_head,
+            recovers: &self.recovers,
+        }
     }
 
     fn save(&self, v: &mut View, s: State) {
@@ -199,7 +208,7 @@ impl Grammar {
     fn facts(&self, unit: UnitId, node: &Node, buf: &[u8], ctx: u64) -> Result<u32, String> {
         let response = ctx & WL_CTX_RESPONSE != 0;
         let own = |p: &&Protocol| if response { p.response == Some(unit) } else { p.request == unit };
-        let env = Env::grammar(&self.module, Seen { node, buf });
+        let env = Env { functions: Some(&self.functions), ..Env::grammar(&self.module, Seen { node, buf }) };
         let mut flags = 0;
         for p in self.module.protocols.iter().filter(own) {
             let (of_request, of_response) = (p.request_clauses(), p.response_clauses());
@@ -327,7 +336,7 @@ impl Grammar {
     pub fn read(&self, unit: UnitId, bytes: &[u8], ctx: u64, eof: bool, whole: bool) -> Result<Node, String> {
         let def = self.module.unit(unit);
         let stop = if whole { None } else { self.stop(unit) };
-        let mut p = Parser { stop, ..Parser::new(&self.module, bytes, eof) };
+        let mut p = Parser { stop, ..self.parser(bytes, eof) };
         let args = self.args(unit, ctx);
         p.unit(unit, def, 0, args, def.body.len()).map_err(|h| format!("{}: read back: {h:?}", def.name))
     }

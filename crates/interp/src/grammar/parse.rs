@@ -6,6 +6,7 @@
 use super::scan::{self, DelimiterSearch, Match};
 use super::tree::{Content, FieldNode, Node};
 use crate::env::{Env, Item, Seen};
+use crate::exec::functions::Functions;
 use crate::stop::Stop;
 use crate::value::{int_type, mask, signed, Value};
 use wireloom_ir::grammar::tail as split;
@@ -77,6 +78,8 @@ pub struct Parser<'a> {
     pub eof: bool,
     /// Values for `Local`s in rewritten tail expressions; see `tail`.
     pub slots: &'a [Value],
+    /// As in [`Env`].
+    pub functions: Option<&'a Functions>,
     /// The last `recover` that was passed, and where.
     pub recovery: Option<Recovery>,
     pub recovery_at: usize,
@@ -117,6 +120,7 @@ impl<'a> Parser<'a> {
             buf,
             eof,
             slots: &[],
+            functions: None,
             recovery: None,
             recovery_at: 0,
             until_eof: false,
@@ -182,7 +186,7 @@ impl<'a> Parser<'a> {
 
     fn env<'b>(&'b self, node: &'b Node) -> Env<'b> {
         let this = Seen { node, buf: self.buf };
-        Env { locals: self.slots, ..Env::grammar(self.module, this) }
+        Env { locals: self.slots, functions: self.functions, ..Env::grammar(self.module, this) }
     }
 
     fn eval(&self, node: &Node, e: &Expr, at: usize) -> ParseResult<Value> {

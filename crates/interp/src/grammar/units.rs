@@ -1,6 +1,8 @@
 //! The units of a module, made ready to be parsed.
 
+use super::parse::Parser;
 use super::{tail, view};
+use crate::exec::functions::Functions;
 use crate::value::{mask, Value};
 use std::sync::Arc;
 use wireloom_ir::grammar::tail as split;
@@ -10,6 +12,7 @@ use wireloom_runtime::abi::WL_CTX_RESPONSE;
 /// All units of a module, ready to parse.
 pub struct Grammar {
     pub module: Arc<Module>,
+    pub functions: Functions,
     pub(super) programs: Vec<Result<tail::Program, String>>,
     /// All delimiters that a recovery may look for.
     pub(super) recovers: Vec<Until>,
@@ -29,7 +32,12 @@ impl Grammar {
         let recovers = recovers.collect();
         let looked_at =
             (0..module.units.len()).map(|u| wireloom_ir::frame::needed_layers(&module, UnitId(u as u32)).1).collect();
-        Grammar { module, programs, recovers, looked_at }
+        Grammar { functions: Functions::new(&module), module, programs, recovers, looked_at }
+    }
+
+    /// A parser of these bytes. `eof`: no more follow.
+    pub fn parser<'a>(&'a self, buf: &'a [u8], eof: bool) -> Parser<'a> {
+        Parser { functions: Some(&self.functions), ..Parser::new(&self.module, buf, eof) }
     }
 
     /// Whether a fault of this layer of a frame counts, where its `after` number `i` expects it.

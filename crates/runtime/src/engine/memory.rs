@@ -217,9 +217,9 @@ impl Memory {
             return Self::datagrams(batch, w, i, events);
         }
         Self::arrive(w, i, events);
-        let behaviour = w.behaviour.get(&w.lines[i].peer).copied().unwrap_or(Behaviour::Accept);
+        // Most lines of a long run have been closed: they cost no more than this look.
         let Some(conn) = w.lines[i].token else { return };
-        if w.lines[i].connecting && Self::settle(w, i, conn, behaviour, events) {
+        if w.lines[i].connecting && Self::settle(w, i, conn, events) {
             return;
         }
         let l = &mut w.lines[i];
@@ -287,8 +287,8 @@ impl Memory {
     }
 
     /// Decides a connection attempt; true: nothing more to report.
-    fn settle(w: &mut World, i: usize, conn: Token, behaviour: Behaviour, events: &mut Vec<Event>) -> bool {
-        match behaviour {
+    fn settle(w: &mut World, i: usize, conn: Token, events: &mut Vec<Event>) -> bool {
+        match w.behaviour.get(&w.lines[i].peer).copied().unwrap_or(Behaviour::Accept) {
             Behaviour::Silent => {}
             Behaviour::Refuse => {
                 events.push(Event::ConnectFailed { conn, ours: false });

@@ -5,7 +5,7 @@ use super::entry;
 use crate::env::Env;
 use crate::exec::activation::Activation;
 use crate::exec::code::{Act, Code};
-use crate::exec::{flatten, fresh_locals, run};
+use crate::exec::{fresh_locals, run};
 use crate::stop::{internal, Res, Stop};
 use crate::value::{MsgRef, Value};
 use wireloom_ir::*;
@@ -83,7 +83,7 @@ pub fn output(
         Target::Input { input, index } => (input, index),
     };
     let Some(body) = m.input_body(to) else { return internal("an output to an input without code") };
-    let code = flatten::body(m, body);
+    let code = a.grammar.functions.input(m, to, body);
     let mut locals = fresh_locals(m, body, code.locals);
     locals[0] = Value::Msg(MsgRef::Frame(m.inputs[to.index()].unit));
     locals[1] = mark;
@@ -97,8 +97,8 @@ pub fn output(
     }
     let before = a.with_frame(|f| f.clone())?;
     let inner = Env { this: None, item: None, acc: None, ..*env };
-    run(&inner, &code, &mut locals, &mut 0, &mut Vec::new())?;
-    a.with_frame(|f| *f = before)
+    run(&inner, code, &mut locals, &mut 0, &mut Vec::new())?;
+    a.change_frame(|f| *f = before)
 }
 
 pub fn act(env: &Env, a: &Activation, act: &Act, locals: &mut Vec<Value>) -> Res<()> {
@@ -107,24 +107,24 @@ pub fn act(env: &Env, a: &Activation, act: &Act, locals: &mut Vec<Value>) -> Res
     match act {
         Act::Insert { before, parts, place } => {
             let built = build(env, parts, locals)?;
-            a.with_frame(|f| f.insert(m, *before, &built)).and_then(|ok| if ok { Ok(()) } else { full(*place) })
+            a.change_frame(|f| f.insert(m, *before, &built)).and_then(|ok| if ok { Ok(()) } else { full(*place) })
         }
         Act::Payload { layer, body, place } => {
             let mut bytes = Vec::new();
             run(env, body, locals, &mut 0, &mut bytes)?;
-            a.with_frame(|f| f.set_payload(m, *layer, &bytes)).and_then(|ok| if ok { Ok(()) } else { full(*place) })
+            a.change_frame(|f| f.set_payload(m, *layer, &bytes)).and_then(|ok| if ok { Ok(()) } else { full(*place) })
         }
         Act::Plain(FrameAct::Set { layer, field, value }) => {
             let v = Env { locals, ..*env }.eval(value)?;
-            a.with_frame(|f| f.set(m, *layer as usize, *field, &v))?
+            a.change_frame(|f| f.set(m, *layer as usize, *field, &v))?
         }
-        Act::Plain(FrameAct::Remove { layer }) => a.with_frame(|f| f.remove(m, *layer as usize)),
-        Act::Plain(FrameAct::Save { copy }) => a.with_frame(|f| {
+        Act::Plain(FrameAct::Remove { layer }) => a.change_frame(|f| f.remove(m, *layer as usize)),
+        Act::Plain(FrameAct::Save { copy }) => a.change_frame(|f| {
             f.kept.truncate(*copy as usize);
             f.kept.push(f.clone())
         }),
-        Act::Plain(FrameAct::Restore { copy }) => a.with_frame(|f| f.restore(*copy as usize)),
-        Act::Plain(FrameAct::Checksum { layer }) => a.with_frame(|f| f.resum(m, *layer as usize)),
+        Act::Plain(FrameAct::Restore { copy }) => a.change_frame(|f| f.restore(*copy as usize)),
+        Act::Plain(FrameAct::Checksum { layer }) => a.change_frame(|f| f.resum(m, *layer as usize)),
         Act::Plain(FrameAct::InC { .. }) => internal("an element in C needs the compiled program"),
         Act::Plain(FrameAct::Send { port, index, mark, state, last }) => {
             let here = Env { locals, ..*env };

@@ -92,6 +92,6 @@ pub fn fill(
 /// The value of a field that nobody has written.
 pub fn begins_with(m: &Module, field: PacketFieldId) -> Value {
     let init = &m.packet[field.index()].init;
-    let env = Env { module: m, locals: &[], this: None, item: None, acc: None, act: None };
+    let env = Env::plain(m, &[]);
     env.eval(init).unwrap_or(Value::Int(0))
 }

@@ -3,7 +3,7 @@
 use super::{FoundHeader, Frame};
 use crate::env::{Env, Seen};
 use crate::grammar::parse::{Halt, Parser};
-use crate::grammar::tree::Content;
+use crate::grammar::tree::{Content, Node};
 use crate::grammar::Grammar;
 use crate::value::Value;
 use wireloom_ir::frame::{contradict, has_alternative};
@@ -44,8 +44,9 @@ impl Frame {
         let part = m.carries(PortId(f.port.into())).map(|c| c.part);
         let layers = if part == Some(FramePart::Nothing) { &[][..] } else { layers };
         let mut net = None;
+        let mut node = frame.node(m);
         for (n, l) in layers.iter().enumerate() {
-            if let Some((p, beyond)) = frame.layer(grammar, n, l, net, fault) {
+            if let Some((p, beyond)) = frame.layer(grammar, &node, (n, l), net, fault) {
                 if beyond > frame.miss {
                     frame.miss = beyond.min((f.wire as usize).saturating_sub(f.n as usize))
                 }
@@ -57,28 +58,29 @@ impl Frame {
                     frame.cut = 65535;
                 }
                 (frame.end, frame.top) = (p.lim, p.to);
+                super::see(&mut node, l, Some(&p));
                 frame.layers[n] = Some(p);
             }
         }
         frame
     }
 
+    /// The header of a layer. `seen`: those before it.
     fn layer(
         &self,
         grammar: &Grammar,
-        n: usize,
-        l: &Layer,
+        seen: &Node,
+        (n, l): (usize, &Layer),
         net: Option<usize>,
         fault: &mut dyn FnMut(FaultKind, PlaceId),
     ) -> Option<(FoundHeader, usize)> {
         let m = &*grammar.module;
-        let node = self.node(m);
         let (by, at) = l.after.iter().enumerate().find_map(|(i, a)| {
             let at = match a.layer {
                 Some(n) => self.layers[n as usize].as_ref()?.to,
                 None => 0,
             };
-            let env = Env::grammar(m, Seen { node: &node, buf: &self.bytes });
+            let env = Env::grammar(m, Seen { node: seen, buf: &self.bytes });
             a.cond.as_ref().is_none_or(|c| env.truth(c).unwrap_or(false)).then_some((i, at))
         })?;
         // Where a header is that this one contradicts, there is nothing wrong.
@@ -102,7 +104,7 @@ impl Frame {
             fault(FaultKind::TRUNCATED, place);
             return None;
         }
-        let node = match Parser::new(m, &self.bytes[..self.end], true).unit(l.unit, def, at, Vec::new(), def.body.len())
+        let node = match grammar.parser(&self.bytes[..self.end], true).unit(l.unit, def, at, Vec::new(), def.body.len())
         {
             Ok(node) => node,
             Err(Halt::More(_)) => {

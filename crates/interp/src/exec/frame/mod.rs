@@ -72,6 +72,16 @@ fn moved(at: usize, by: isize) -> usize {
     at.saturating_add_signed(by)
 }
 
+/// Notes in the node of a frame whether a header is there.
+fn see(node: &mut Node, l: &Layer, found: Option<&FoundHeader>) {
+    let (case, start, end) = found.map_or((1, 0, 0), |p| (0, p.at, p.to));
+    let of = |content| Some(FieldNode { start, end, next: end, content });
+    node.fields[l.switch.index()] = of(Content::Case(case));
+    if let Some(p) = found {
+        node.fields[l.header.index()] = of(Content::Unit(Box::new(p.node.clone())));
+    }
+}
+
 impl Frame {
     /// Leaves as it is; `mark`: to a queue.
     fn leave(&self, port: PortId, instance: u32, mark: Option<u32>) {
@@ -121,13 +131,7 @@ impl Frame {
         let mut node = Node::new(self.unit, def, 0, Vec::new());
         node.end = self.bytes.len();
         for (l, p) in def.frame.iter().flat_map(|f| &f.layers).zip(&self.layers) {
-            let (case, at, to) = p.as_ref().map_or((1, 0, 0), |p| (0, p.at, p.to));
-            node.fields[l.switch.index()] =
-                Some(FieldNode { start: at, end: to, next: to, content: Content::Case(case) });
-            if let Some(p) = p {
-                node.fields[l.header.index()] =
-                    Some(FieldNode { start: at, end: to, next: to, content: Content::Unit(Box::new(p.node.clone())) });
-            }
+            see(&mut node, l, p.as_ref());
         }
         node
     }
