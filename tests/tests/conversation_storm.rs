@@ -29,7 +29,7 @@ protocol frames {
 app passes {
     param servers: list<endpoint, 4>
     port client = listen tcp(7000)     as frames { idle_timeout 9h }
-    port db     = connect tcp(servers) as frames { connect_timeout 2s, idle_timeout 9h }
+    port db     = connect tcp(servers) as frames { connect_timeout 2s, idle_timeout 9h, eject_after 0 }
     session up: connection of db
     counter ones
     counter heard
@@ -124,10 +124,12 @@ impl End {
         self.is_open() || !self.finished
     }
 
-    fn moves_its_window(&self, random: &mut fastrand::Rng) {
+    /// Slow ends read a little of what has come, mostly.
+    fn moves_its_window(&self, slow: bool, random: &mut fastrand::Rng) {
         match random.u8(0..40) {
             0..=2 => self.peer.window(Some(random.usize(0..5000))),
             3..=6 => self.peer.window(None),
+            7..=25 if slow => self.peer.window(Some(random.usize(0..9000))),
             _ => {}
         }
     }
@@ -151,6 +153,7 @@ struct Storm {
     cut: HashSet<u32>,
     /// A server does not take connections.
     trouble: bool,
+    slow: bool,
     messages: u64,
 }
 
@@ -165,7 +168,7 @@ impl Storm {
         }
         let random = fastrand::Rng::with_seed(seed);
         let (clients, servers, cut) = (Vec::new(), Vec::new(), HashSet::new());
-        Storm { sim, random, clients, servers, names: 0, cut, trouble: false, messages: 0 }
+        Storm { sim, random, clients, servers, names: 0, cut, trouble: false, slow: seed % 4 < 2, messages: 0 }
     }
 
     fn round(&mut self) {
@@ -177,10 +180,10 @@ impl Storm {
                 self.cut.insert(self.names);
             }
         }
-        let random = &mut self.random;
+        let (slow, random) = (self.slow, &mut self.random);
         for c in &mut self.clients {
             c.send('u', random);
-            c.moves_its_window(random);
+            c.moves_its_window(slow, random);
         }
         self.sim.settle();
         while let Some(peer) = self.sim.any_backend("db") {
@@ -188,7 +191,7 @@ impl Storm {
         }
         for s in &mut self.servers {
             s.send('d', random);
-            s.moves_its_window(random);
+            s.moves_its_window(slow, random);
             if let (0, Some(client)) = (random.u8(0..250), s.client) {
                 s.ends(random);
                 self.cut.insert(client);
