@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::sync::Mutex;
 use wireloom_tests::folder::Folder;
 use wireloom_tests::{finish, quickly_compiled, require_tool, Wireloom};
 
@@ -36,6 +37,9 @@ fn rust_program(folder: &Path, text: &str) -> String {
     ran.out
 }
 
+/// One program at a time: Go's library is compiled for the first one only.
+static GO: Mutex<()> = Mutex::new(());
+
 /// A program in Go, likewise. It uses no packages, which would all be compiled: `println` writes to
 /// the standard error.
 fn go_program(folder: &Path, app: &str, text: &str) -> String {
@@ -44,7 +48,10 @@ fn go_program(folder: &Path, app: &str, text: &str) -> String {
     let mut go = Command::new("go");
     go.current_dir(folder).args(["build", "-o", "main", "."]).env("GOFLAGS", "-mod=mod").env("CGO_ENABLED", "1");
     let library = folder.join(format!("build/lib{app}.a"));
-    go.env("GOCACHE", folder.join("cache")).env("CGO_LDFLAGS_ALLOW", ".*").env("CGO_LDFLAGS", library);
+    let _one = GO.lock().unwrap_or_else(|e| e.into_inner());
+    go.env("GOCACHE", wireloom_tests::root().join("target/go-cache"))
+        .env("CGO_LDFLAGS_ALLOW", ".*")
+        .env("CGO_LDFLAGS", library);
     let built = finish(&mut go);
     assert_eq!(built.code, Some(0), "{}", built.text);
     let ran = finish(&mut Command::new(folder.join("main")));

@@ -38,7 +38,7 @@ use std::process::ExitCode;
 pub use serve::{Failure, Outcome};
 
 fn main() -> ExitCode {
-    env_logger::Builder::from_env(env_logger::Env::default().default_filter_or("warn")).init();
+    serve::write_messages();
     serve::ended(match serve::payload::of_this_executable() {
         Ok(Some(payload)) => serve::built(payload),
         Ok(None) => command(Cli::parse()),

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 static ID: &[u8] = serve::payload::ID.as_bytes();
 
 fn main() -> ExitCode {
-    env_logger::Builder::from_env(env_logger::Env::default().default_filter_or("warn")).init();
+    serve::write_messages();
     serve::ended(match serve::payload::of_this_executable() {
         Ok(Some(payload)) => serve::built(payload),
         Ok(None) => Err(

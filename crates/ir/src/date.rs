@@ -15,6 +15,13 @@ pub fn civil(days: u64) -> (u64, u64, u64) {
     (year + era * 400 + u64::from(month <= 2), month, d)
 }
 
+/// Seconds since 1970 as `2026-01-31T23:59:59` (RFC 3339, UTC).
+pub fn rfc3339(second: u64) -> String {
+    let (year, month, day) = civil(second / 86_400);
+    let s = second % 86_400;
+    format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60)
+}
+
 /// Seconds since 1970 in the form that HTTP writes, 29 bytes: `Sun, 06 Nov 1994 08:49:37 GMT` (RFC
 /// 9110 section 5.6.7). Times behind the year 9999 are its end.
 pub fn http(seconds: u64) -> String {

@@ -294,7 +294,7 @@ impl Lines {
     fn write(&mut self, note: &Note, e: &LoggedRequest) {
         let (second, micros) = (e.wall / 1_000_000_000, e.wall % 1_000_000_000 / 1000);
         if second != self.second || self.date.is_empty() {
-            (self.second, self.date) = (second, date(second));
+            (self.second, self.date) = (second, wireloom_ir::date::rfc3339(second));
         }
         let out = &mut self.lines;
         let _ = write!(out, "{}.{micros:06}Z {}.{} {}", self.date, e.app, e.port, e.client);
@@ -356,13 +356,6 @@ fn escape(bytes: &[u8], out: &mut Vec<u8>) {
             _ => out.push(b),
         }
     }
-}
-
-/// Seconds since 1970 as `2026-01-31T23:59:59` (RFC 3339, UTC).
-fn date(second: u64) -> String {
-    let (year, month, day) = wireloom_ir::date::civil(second / 86_400);
-    let s = second % 86_400;
-    format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60)
 }
 
 #[cfg(test)]

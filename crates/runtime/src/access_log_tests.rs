@@ -36,7 +36,7 @@ fn dates_are_those_of_the_calendar() {
         (4_107_542_400, "2100-03-01T00:00:00"),
         (1_798_761_599, "2026-12-31T23:59:59"),
     ] {
-        assert_eq!(date(second), text);
+        assert_eq!(wireloom_ir::date::rfc3339(second), text);
     }
 }
 

@@ -6,12 +6,14 @@ mod built_hook;
 pub mod config;
 mod hook;
 mod interpreted;
+mod messages;
 pub mod payload;
 mod threads;
 
 pub use self::built_hook::BuiltHook;
 pub use self::hook::{AppPorts, Part, Placed};
 pub use self::interpreted::interpreted;
+pub use self::messages::write_messages;
 pub use self::threads::without_signals;
 
 use self::args::{Built, Engine, Serve, Sets};

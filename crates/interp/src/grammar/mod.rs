@@ -100,6 +100,11 @@ impl Grammar {
         self.begin_tail(unit, v, &node, buf, head)
     }
 
+    /// A parser of these bytes. `eof`: no more follow.
+    pub fn parser<'a>(&'a self, buf: &'a [u8], eof: bool) -> Parser<'a> {
+        Parser { functions: Some(&self.functions), ..Parser::new(&self.module, buf, eof) }
+    }
+
     fn halted(&self, v: &mut View, halt: Halt, recovery_at: usize, n: usize, eof: bool) -> Answer {
         match halt {
             Halt::More(place) if eof => self.bad(v, FaultKind::TRUNCATED, place),

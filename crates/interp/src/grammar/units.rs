@@ -1,6 +1,5 @@
 //! The units of a module, made ready to be parsed.
 
-use super::parse::Parser;
 use super::{tail, view};
 use crate::exec::functions::Functions;
 use crate::value::{mask, Value};
@@ -33,11 +32,6 @@ impl Grammar {
         let looked_at =
             (0..module.units.len()).map(|u| wireloom_ir::frame::needed_layers(&module, UnitId(u as u32)).1).collect();
         Grammar { functions: Functions::new(&module), module, programs, recovers, looked_at }
-    }
-
-    /// A parser of these bytes. `eof`: no more follow.
-    pub fn parser<'a>(&'a self, buf: &'a [u8], eof: bool) -> Parser<'a> {
-        Parser { functions: Some(&self.functions), ..Parser::new(&self.module, buf, eof) }
     }
 
     /// Whether a fault of this layer of a frame counts, where its `after` number `i` expects it.
