@@ -1,17 +1,5 @@
 /* Programs by hand that generated ones are measured beside. Short IPv4 keys, no options, no tags:
- * what somebody writes who knows all frames. */
-#define WL_FAULTS 1
-#define WL_ENTRY_WORDS 0
-#define WL_MARKS 0
-#include "bpf.h"
-
-#pragma clang diagnostic ignored "-Wunused-function"
-
-char _license[] SEC("license") = "GPL";
-struct app_state { uint64_t unused; };
-volatile uint64_t wl_unknown SEC(".data") = 0;
-volatile const uint64_t wl_tick SEC(".rodata") = 1, wl_wall SEC(".rodata") = 0,
-    wl_manual SEC(".rodata") = 0;
+ * what somebody writes who knows all frames. `head.bpf.c` stands before it. */
 
 struct count { uint64_t packets, bytes; };
 struct frame { uint8_t *p; uint64_t n; };
@@ -198,36 +186,3 @@ SEC("xdp") int note_head(struct xdp_md *ctx) {
     *note = UINT64_C(3) << 48;
     return bpf_xdp_adjust_head(ctx, 8) ? XDP_ABORTED : XDP_DROP;
 }
-
-/* ---- a get of memcached over UDP: a test run does not make the frame anew ---- */
-
-#ifdef WL_REQUEST
-enum { BPF_MAP_TYPE_PROG_ARRAY = 3 };
-static long (*const bpf_tail_call)(struct xdp_md *ctx, void *programs, uint32_t n) = (void *)12;
-struct { WL_MAP_NUMBER(type, BPF_MAP_TYPE_PROG_ARRAY); WL_MAP_TYPE(key, uint32_t); WL_MAP_TYPE(value, uint32_t); WL_MAP_NUMBER(max_entries, 1); } after SEC(".maps");
-static const uint8_t get[] __attribute__((aligned(8))) = WL_REQUEST;
-/* The program behind it may move the frame's beginning by so much: the first frame of a run is not
-   moved. */
-#ifndef WL_MOVED
-#define WL_MOVED 0
-#endif
-WL_INLINE bool restore(struct xdp_md *ctx) {
-    const int n = (int)(ctx->data_end - ctx->data);
-    if (n != sizeof get && bpf_xdp_adjust_tail(ctx, WL_MOVED + (int)sizeof get - n)) return false;
-    if (n != sizeof get && WL_MOVED && bpf_xdp_adjust_head(ctx, WL_MOVED)) return false;
-    uint8_t *d = (uint8_t *)(long)ctx->data, *e = (uint8_t *)(long)ctx->data_end;
-    if (d + sizeof get > e) return false;
-    for (unsigned i = 0; i < sizeof get / 8; i++) ((uint64_t *)d)[i] = ((const uint64_t *)get)[i];
-    return true;
-}
-/* Makes the frame a request again, for the program behind it. */
-SEC("xdp") int restored(struct xdp_md *ctx) {
-    if (restore(ctx)) bpf_tail_call(ctx, &after, 0);
-    return XDP_ABORTED;
-}
-/* The same alone; the frame becomes as long as an answer. */
-SEC("xdp") int restored_alone(struct xdp_md *ctx) {
-    if (!restore(ctx) || (WL_MOVED && bpf_xdp_adjust_head(ctx, -WL_MOVED))) return XDP_ABORTED;
-    return bpf_xdp_adjust_tail(ctx, WL_ANSWER - (int)sizeof get - WL_MOVED) ? XDP_ABORTED : XDP_TX;
-}
-#endif

@@ -11,7 +11,7 @@ use aya::maps::ProgramArray;
 use aya::programs::{ProgramFd, Xdp};
 use aya::Ebpf;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::path::Path;
 
 pub struct Hand {
@@ -63,6 +63,17 @@ impl Hand {
     /// Sets a value of an array.
     pub fn set(&self, map: &str, place: u32, value: &[u8]) -> io::Result<()> {
         kernel::map_update(map_of(&self.ebpf, map)?, &place.to_ne_bytes(), value)
+    }
+
+    /// Sets a value of a map by its key. Both have the map's sizes.
+    pub fn set_entry(&self, map: &str, key: &[u8], value: &[u8]) -> io::Result<()> {
+        kernel::map_update(map_of(&self.ebpf, map)?, key, value)
+    }
+
+    /// Puts a map into the places of all processors in an array of maps.
+    pub fn put_map_everywhere(&self, array: &str, map: &str) -> io::Result<()> {
+        let value = map_of(&self.ebpf, map)?.as_raw_fd().to_ne_bytes();
+        (0..kernel::processors()).try_for_each(|cpu| self.set(array, cpu, &value))
     }
 
     fn descriptor(&self, program: &str) -> Result<&ProgramFd, Error> {

@@ -5,11 +5,18 @@ use aya::Ebpf;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// The descriptor of an array, a hash map, a trie or a ring. `NotFound`: the program has no such
+/// The descriptor of an array, also one of maps, a hash map, a trie or a ring. `NotFound`: the program has no such
 /// map.
 pub(crate) fn map_of<'e>(ebpf: &'e Ebpf, name: &str) -> io::Result<BorrowedFd<'e>> {
     match ebpf.map(name) {
-        Some(Map::Array(data) | Map::HashMap(data) | Map::LpmTrie(data) | Map::RingBuf(data)) => Ok(data.fd().as_fd()),
+        Some(
+            Map::Array(data)
+            | Map::ArrayOfMaps(data)
+            | Map::HashMap(data)
+            | Map::LruHashMap(data)
+            | Map::LpmTrie(data)
+            | Map::RingBuf(data),
+        ) => Ok(data.fd().as_fd()),
         _ => Err(io::ErrorKind::NotFound.into()),
     }
 }

@@ -7,6 +7,9 @@
 //!
 //!     xdp_bench [ROUNDS [PROGRAMS]]
 
+mod balancers;
+
+use balancers::Measured;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -38,6 +41,9 @@ enum Peer {
     Hand { name: &'static str, floors: [&'static str; 2] },
     /// Debian's xdp-filter with all features, above an empty program.
     XdpFilter,
+    /// katran, if it is there: above a program that restores the frame, as ours. `ours` has so many
+    /// flows.
+    Katran(u32),
     /// BMC, if it is there, or else a figure measured elsewhere: above a program that restores the
     /// frame.
     Bmc(f64),
@@ -135,6 +141,20 @@ const JOBS: &[Job] = &[
         peer: Peer::XdpFilter,
         must: 0.7,
         aim: 0.5,
+    },
+    Job {
+        title: "l4_balancer, 1K flows, beside katran",
+        ours: "l4_balancer",
+        peer: Peer::Katran(1 << 10),
+        must: 0.45,
+        aim: 0.34,
+    },
+    Job {
+        title: "l4_balancer, 1M flows, beside katran",
+        ours: "l4_balancer",
+        peer: Peer::Katran(1 << 20),
+        must: 0.40,
+        aim: 0.32,
     },
     Job {
         title: "GET hit, 16 bytes of key, 32 of value, beside BMC (or its 208 ns on an EPYC)",
@@ -282,9 +302,26 @@ fn xdp_filter() -> Option<Hand> {
     Some(filter.unwrap_or_else(|e| panic!("xdp-filter: {e}")))
 }
 
+/// Texts of programs by hand, one behind the other.
+fn by_hand(files: &[&str]) -> String {
+    let read = |name: &&str| std::fs::read_to_string(root().join("bench/xdp").join(name));
+    files.iter().map(|name| read(name).expect("the programs by hand")).collect()
+}
+
+/// Programs that make a frame as it was, for what is put behind them. `longest`: the frame behind it.
+fn restored(frame: &[u8], longest: usize, more: &str) -> Hand {
+    let text = by_hand(&["head.bpf.c", "restored.bpf.c"]);
+    Hand::load(&format!("{more}{}{text}", request(frame, longest))).unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn request(frame: &[u8], longest: usize) -> String {
+    let bytes: Vec<String> = frame.iter().map(u8::to_string).collect();
+    format!("#define WL_REQUEST {{{}}}\n#define WL_ANSWER {longest}\n", bytes.join(","))
+}
+
 /// BMC with an answer, behind a program that makes the frame a request again: `bench/xdp/bmc.sh`
 /// compiles it, and `BMC` in the environment names the object. None: it does not.
-fn bmc(text: &str, get: &[u8], answer: &[u8]) -> Option<(Hand, Hand)> {
+fn bmc(get: &[u8], answer: &[u8]) -> Option<(Hand, Hand)> {
     let object = PathBuf::from(std::env::var_os("BMC")?);
     let told = |e: wireloom_xdp::Error| -> Hand { panic!("BMC: {e}") };
     let mut bmc = Hand::load_object(&object, &PathBuf::from("/sys/fs/bpf")).unwrap_or_else(told);
@@ -299,7 +336,7 @@ fn bmc(text: &str, get: &[u8], answer: &[u8]) -> Option<(Hand, Hand)> {
     entry.extend(text_of_answer);
     entry.resize(BMC_ENTRY, 0);
     bmc.set("map_kcache", hash % BMC_ENTRIES, &entry).expect("BMC has room");
-    let mut restored = Hand::load(&format!("#define WL_MOVED 128\n{text}")).unwrap_or_else(told);
+    let mut restored = restored(get, answer.len(), "#define WL_MOVED 128\n");
     restored.put_after_hand(&bmc, "bmc_rx_filter_main").unwrap_or_else(|e| panic!("BMC: {e}"));
     let (verdict, frame) = restored.test(KV, get).expect("the kernel runs it");
     assert!(verdict == Verdict::Tx && frame[50..] == answer[50..], "BMC has no hit: {verdict:?}");
@@ -349,11 +386,9 @@ fn loads(programs: usize) -> Vec<Duration> {
 fn main() {
     let argument = |n: usize| std::env::args().nth(n).and_then(|n| n.parse::<usize>().ok());
     let (rounds, programs) = (argument(1).unwrap_or(7), argument(2).unwrap_or(30));
-    let text = std::fs::read_to_string(root().join("bench/xdp/hand.bpf.c")).expect("the programs by hand");
     let (get, answer) = exchange();
-    let bytes: Vec<String> = get.iter().map(u8::to_string).collect();
-    let text = format!("#define WL_REQUEST {{{}}}\n#define WL_ANSWER {}\n{text}", bytes.join(","), answer.len());
-    let mut hand = Hand::load(&text).unwrap_or_else(|e| panic!("{e}"));
+    let text = by_hand(&["head.bpf.c", "hand.bpf.c", "restored.bpf.c"]);
+    let mut hand = Hand::load(&format!("{}{text}", request(&get, answer.len()))).unwrap_or_else(|e| panic!("{e}"));
     let cache = cache(&get, &answer);
     hand.put_after(&cache, 0).unwrap_or_else(|e| panic!("{e}"));
     let ours: Vec<Arc<Mutex<Object>>> = OURS.iter().map(|n| Arc::new(Mutex::new(load(n)))).collect();
@@ -364,7 +399,8 @@ fn main() {
     }
     let (mut of_hand, mut of_ours) = (vec![Vec::new(); HAND.len()], vec![Vec::new(); OURS.len()]);
     let (filter, mut of_filter) = (xdp_filter(), Vec::new());
-    let (bmc, mut of_bmc) = (bmc(&text, &get, &answer), [Vec::new(), Vec::new()]);
+    let (bmc, mut of_bmc) = (bmc(&get, &answer), [Vec::new(), Vec::new()]);
+    let mut balancers = balancers::all(&restored);
     let frame = frame();
     for round in 0..=rounds {
         for (n, name) in HAND.iter().enumerate() {
@@ -380,6 +416,7 @@ fn main() {
             let ns = restored.run(name, &get, repeat(name)).expect("the program runs");
             of_bmc[n].extend((round > 0).then_some(ns));
         }
+        balancers.iter_mut().for_each(|b| b.run(round));
         if let Some(filter) = &filter {
             let ns = filter.run(XDP_FILTER, &frame, repeat(XDP_FILTER)).expect("the program runs");
             of_filter.extend((round > 0).then_some(ns));
@@ -391,11 +428,11 @@ fn main() {
             }
         }
     }
-    let by_hand =
+    let of =
         |name: &str| HAND.iter().position(|n| *n == name).map(|n| median(&mut of_hand[n].clone())).expect("measured");
     let by_us =
         |name: &str| OURS.iter().position(|n| *n == name).map(|n| median(&mut of_ours[n].clone())).expect("measured");
-    let empty = by_hand("empty");
+    let empty = of("empty");
     println!("empty program: {empty:.2} ns; {rounds} rounds\n");
     println!("| job | result | must | aim | |\n|---|---|---|---|---|");
     for j in JOBS {
@@ -403,17 +440,27 @@ fn main() {
             Peer::Above => by_us(j.ours) - empty,
             Peer::Hand { name, floors: [hand, ours] } => {
                 let floor = if ours == "empty" { empty } else { by_us(ours) };
-                (by_us(j.ours) - floor) / (by_hand(name) - by_hand(hand))
+                (by_us(j.ours) - floor) / (of(name) - of(hand))
             }
             Peer::XdpFilter if of_filter.is_empty() => {
                 println!("| {}: the package xdp-tools is not there |", j.title);
                 continue;
             }
             Peer::XdpFilter => (by_us(j.ours) - empty) / (median(&mut of_filter.clone()) - empty),
+            Peer::Katran(flows) => {
+                let above = |name| balancers.iter().find(|b| (b.name, b.flows) == (name, flows)).map(Measured::above);
+                match (above(j.ours), above("katran")) {
+                    (Some(ours), Some(katran)) => ours / katran,
+                    _ => {
+                        println!("| {}: `bench/xdp/katran.sh` has not made it |", j.title);
+                        continue;
+                    }
+                }
+            }
             Peer::Bmc(quoted) => {
                 let ns =
                     bmc.as_ref().map_or(quoted, |_| median(&mut of_bmc[0].clone()) - median(&mut of_bmc[1].clone()));
-                (by_hand(j.ours) - by_hand("restored_alone")) / ns
+                (of(j.ours) - of("restored_alone")) / ns
             }
         };
         let word = if result <= j.aim {
@@ -436,8 +483,11 @@ fn main() {
     for (n, name) in ["BMC, restored", "restored_alone for BMC"].iter().enumerate().filter(|_| bmc.is_some()) {
         println!("| {name} | {:.2} | |", median(&mut of_bmc[n].clone()));
     }
+    for b in &balancers {
+        println!("| {}, {} flows, above restoring the frame | {:.2} | |", b.name, b.flows, b.above());
+    }
     for name in HAND {
-        println!("| {name}, by hand | {:.2} | |", by_hand(name));
+        println!("| {name}, by hand | {:.2} | |", of(name));
     }
     let times = loads(programs);
     if let (Some(half), Some(most)) = (times.get(times.len() / 2), times.get(times.len() * 99 / 100)) {
