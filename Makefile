@@ -45,6 +45,7 @@ test-long:
 	WIRELOOM_FUZZ_SECONDS=20 cargo test --profile checks -p wireloom-tests --test programs -- fuzz::
 	WIRELOOM_SEEDS=1..40 cargo test --profile checks -p wireloom-tests --test programs -- differential::
 	WIRELOOM_SEEDS=1..6000 cargo test --profile checks -p wireloom-tests --test programs -- rebuild::
+	WIRELOOM_SEEDS=1..2000 cargo test --profile checks -p wireloom-tests --test programs -- conversation_storm::
 	WIRELOOM_SEEDS=1..4 cargo test --profile checks -p wireloom-tests --test programs -- grammars:: std_units:: compiler_fuzz::undamaged
 	WIRELOOM_OPT=0 WIRELOOM_SEEDS=2..4 cargo test --profile checks -p wireloom-tests --test programs -- renamed::
 	for part in $(PARTS); do WIRELOOM_OPT=0 WIRELOOM_SEEDS=$$part cargo test --profile checks -p wireloom-tests --test programs -- whole_programs:: || exit 1; done

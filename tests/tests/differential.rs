@@ -154,7 +154,7 @@ fn compare_program(app: &str, known: &[&[u8]]) {
         views_fit_the_bill(app, &t.module, compiled);
     }
     let (mut answered, mut asked, mut plays) = (0, 0, 0);
-    for seed in seeds(4) {
+    for seed in seeds(8) {
         let script = script(&t.module, seed, known);
         let meant = play(&t.module, &t.interpreted, &script, None);
         assert_eq!(

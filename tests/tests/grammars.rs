@@ -156,7 +156,7 @@ fn compare_all(t: &Twins, units: &[UnitId], seed: u64) -> Vec<Result<Summary, St
 fn grammars_are_parsed_alike() {
     let (mut forms, mut refused, mut alive, mut all) = (BTreeSet::new(), BTreeMap::new(), 0, 0);
     let (mut total, mut differences) = (Summary::default(), Vec::new());
-    for seed in seeds(1) {
+    for seed in seeds(2) {
         let units = accepted(&mut Maker::new(seed), &mut refused);
         units.iter().for_each(|u| forms.extend(u.forms.iter().copied()));
         let file = std::env::temp_dir().join(format!("wireloom-grammars-{}-{seed}.loom", std::process::id()));

@@ -59,7 +59,7 @@ fn any_fragmentation_by_interpreter_and_compiled_code() {
             let mut sum = Summary::default();
             // Those with many contexts have enough streams with a few for each.
             let streams = if contexts.len() > 4 { 20 } else { 60 };
-            for seed in seeds(1) {
+            for seed in seeds(2) {
                 for &ctx in &contexts {
                     let pair = Pair { module: &t.module, a: t.interpreted.table(), b: compiled.table(), unit, ctx };
                     // SAFETY: both tables live as long as the process.

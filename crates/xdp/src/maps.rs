@@ -5,8 +5,8 @@ use aya::Ebpf;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// The descriptor of an array, also one of maps, a hash map, a trie or a ring. `NotFound`: the program has no such
-/// map.
+/// The descriptor of an array, also one of maps, a hash map, a trie or a ring. `NotFound`: the
+/// program has no such map.
 pub(crate) fn map_of<'e>(ebpf: &'e Ebpf, name: &str) -> io::Result<BorrowedFd<'e>> {
     match ebpf.map(name) {
         Some(

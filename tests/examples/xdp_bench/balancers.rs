@@ -1,5 +1,5 @@
-//! Balancers of connections, each behind a program that makes the frame as it was and changes its
-//! flow: ours, and katran if it is there (`bench/xdp/katran.sh`).
+//! Balancers of connections: ours, and katran if it is there (`bench/xdp/katran.sh`). A program in
+//! front of each makes the frame as it was, and changes its flow.
 //!
 //! Both have one VIP, four servers behind it, tunnels of IP in IP, and room for two million flows.
 
@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use wireloom_codegen_c::xdp::emit;
 use wireloom_ir::placement::{candidates, specialise};
 use wireloom_runtime::params;
+use wireloom_tests::folder::Folder;
 use wireloom_tests::programs::bare_module;
 use wireloom_tests::root;
 use wireloom_xdp::{Hand, Object, Settings, Verdict};
@@ -26,7 +27,7 @@ pub struct Measured {
     pub name: &'static str,
     pub flows: u32,
     program: Hand,
-    /// What it calls.
+    /// The program that it calls.
     _called: Called,
     pub runs: [Vec<f64>; 2],
 }
@@ -50,8 +51,14 @@ fn frame() -> Vec<u8> {
     f
 }
 
+/// The app, which sends frames back to the interface that they came from, as katran does.
 fn ours() -> Object {
-    let mut m = bare_module(root().join("apps/l4_balancer.loom"));
+    let text = std::fs::read_to_string(root().join("apps/l4_balancer.loom")).expect("the app");
+    assert!(text.contains("p -> out"), "the balancer's way out");
+    let folder = Folder::new("xdp-bench-balancer");
+    let file = folder.path().join("l4_balancer.loom");
+    std::fs::write(&file, text.replace("p -> out", "p -> wire")).expect("the folder is writable");
+    let mut m = bare_module(&file);
     m.tables.iter_mut().filter(|t| t.name == "connections").for_each(|t| t.capacity = ROOM);
     let sets = [("vip", "192.0.2.1"), ("dips", "10.0.1.1")].map(|(n, v)| (n.to_string(), v.to_string()));
     let values = params::resolve(&m.desc(), &sets).expect("parameters").values.clone();
@@ -75,7 +82,7 @@ fn ours() -> Object {
 }
 
 fn katran(object: &PathBuf) -> Hand {
-    let mut katran = Hand::load_object(object, &PathBuf::from("/sys/fs/bpf")).unwrap_or_else(|e| panic!("katran: {e}"));
+    let katran = Hand::load_object(object, &PathBuf::from("/sys/fs/bpf")).unwrap_or_else(|e| panic!("katran: {e}"));
     let mut vip = VIP.to_vec();
     vip.resize(16, 0);
     vip.extend([0, 80, 6, 0]);

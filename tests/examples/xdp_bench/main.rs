@@ -308,7 +308,8 @@ fn by_hand(files: &[&str]) -> String {
     files.iter().map(|name| read(name).expect("the programs by hand")).collect()
 }
 
-/// Programs that make a frame as it was, for what is put behind them. `longest`: the frame behind it.
+/// Programs that make a frame as it was, for what is put behind them. `longest`: the frame behind
+/// it.
 fn restored(frame: &[u8], longest: usize, more: &str) -> Hand {
     let text = by_hand(&["head.bpf.c", "restored.bpf.c"]);
     Hand::load(&format!("{more}{}{text}", request(frame, longest))).unwrap_or_else(|e| panic!("{e}"))
