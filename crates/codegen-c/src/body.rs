@@ -6,6 +6,7 @@
 //! bounds of the loops around it. They are loaded again behind it.
 
 use crate::batch_lookup::BatchPlan;
+use crate::condition::bare;
 use crate::gen::Gen;
 use crate::names;
 use crate::parser::line;
@@ -759,23 +760,4 @@ fn call_flags(block: &Block) -> Vec<&'static str> {
         }
     }
     flags
-}
-
-/// A condition without the parentheses around the whole of it (clang warns of them in an `if`). A
-/// statement expression keeps its own.
-fn bare(text: &str) -> &str {
-    let Some(inner) = text.strip_prefix('(').and_then(|t| t.strip_suffix(')')) else { return text };
-    if text.contains(['"', '\'']) {
-        return text;
-    }
-    let mut depth = 0i32;
-    let closes_early = inner.bytes().any(|b| {
-        depth += (b == b'(') as i32 - (b == b')') as i32;
-        depth < 0
-    });
-    if closes_early || inner.starts_with('{') {
-        text
-    } else {
-        bare(inner)
-    }
 }

@@ -21,6 +21,7 @@ mod body;
 mod builtin_call;
 mod compile;
 mod compile_cache;
+mod condition;
 mod core_table;
 mod expr;
 mod extern_check;

@@ -3,7 +3,7 @@
 //!
 //! Both have one VIP, four servers behind it, tunnels of IP in IP, and room for two million flows.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use wireloom_codegen_c::xdp::emit;
 use wireloom_ir::placement::{candidates, specialise};
 use wireloom_runtime::params;
@@ -81,8 +81,8 @@ fn ours() -> Object {
     object
 }
 
-fn katran(object: &PathBuf) -> Hand {
-    let katran = Hand::load_object(object, &PathBuf::from("/sys/fs/bpf")).unwrap_or_else(|e| panic!("katran: {e}"));
+fn katran(object: &Path) -> Hand {
+    let katran = Hand::load_object(object, Path::new("/sys/fs/bpf")).unwrap_or_else(|e| panic!("katran: {e}"));
     let mut vip = VIP.to_vec();
     vip.resize(16, 0);
     vip.extend([0, 80, 6, 0]);
