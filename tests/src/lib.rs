@@ -14,6 +14,7 @@ pub mod control;
 pub mod dialogue;
 pub mod dns;
 pub mod folder;
+pub mod frames;
 pub mod fuzz;
 pub mod grammars;
 pub mod limits;

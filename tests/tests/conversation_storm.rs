@@ -9,23 +9,11 @@ use wireloom_runtime::engine::memory::{Behaviour, Ending, Peer};
 use wireloom_runtime::sim::Sim;
 use wireloom_runtime::Program;
 use wireloom_tests::folder::Folder;
+use wireloom_tests::frames::{frame, FRAMES};
 use wireloom_tests::programs::{seeds, twins};
 
 /// The longest silence is far below `idle_timeout`: nothing is freed by it.
 const APP: &str = "
-unit Frame { order big  kind: u8  size: u32 = len(body)  body: bytes<16MiB> [size] }
-protocol frames {
-    up      Frame
-    down    Frame
-    sharing session
-    on fault(f) {
-        match f.kind {
-            refused => reply Frame { kind: 'R', body: \"\" } then close
-            lost    => reply Frame { kind: 'L', body: \"\" } then close
-            _       => reply Frame { kind: 'F', body: \"\" } then close
-        }
-    }
-}
 app passes {
     param servers: list<endpoint, 4>
     port client = listen tcp(7000)     as frames { idle_timeout 9h }
@@ -70,9 +58,7 @@ impl End {
             let rest = [random.usize(0..40), random.usize(0..3000), random.usize(0..90_000)];
             let text = format!("{direction}.{client}.{}.", self.sent);
             let body = [text.as_bytes(), &vec![b'v'; rest[usize::from(random.u8(0..10)).saturating_sub(7)]]].concat();
-            all.push(random.u8(1..=2));
-            all.extend((body.len() as u32).to_be_bytes());
-            all.extend(body);
+            all.extend(frame(random.u8(1..=2), &body));
             self.sent += 1;
         }
         let mut rest = &all[..];
@@ -186,9 +172,8 @@ impl Storm {
             c.moves_its_window(slow, random);
         }
         self.sim.settle();
-        while let Some(peer) = self.sim.any_backend("db") {
-            self.servers.push(End::new(peer, None));
-        }
+        self.take_servers();
+        let random = &mut self.random;
         for s in &mut self.servers {
             s.send('d', random);
             s.moves_its_window(slow, random);
@@ -219,6 +204,13 @@ impl Storm {
         self.servers.retain_mut(|s| s.stays(&mut self.random));
     }
 
+    /// The connections that the app has made since.
+    fn take_servers(&mut self) {
+        while let Some(peer) = self.sim.any_backend("db") {
+            self.servers.push(End::new(peer, None));
+        }
+    }
+
     fn check(&mut self) {
         for c in &mut self.clients {
             self.messages += c.check('d');
@@ -231,9 +223,7 @@ impl Storm {
     /// All ends read again, and clients end in order. Nobody waits for anything.
     fn heal(&mut self, seed: u64) {
         for _ in 0..400 {
-            while let Some(peer) = self.sim.any_backend("db") {
-                self.servers.push(End::new(peer, None));
-            }
+            self.take_servers();
             self.clients.iter().chain(&self.servers).for_each(|e| e.peer.window(None));
             self.sim.advance(Duration::from_millis(20));
             self.check();
@@ -265,7 +255,7 @@ impl Storm {
 fn nobody_waits_in_vain() {
     let folder = Folder::new("conversation_storm");
     let file = folder.path().join("frames.loom");
-    std::fs::write(&file, APP).expect("the folder is writable");
+    std::fs::write(&file, format!("{FRAMES}{APP}")).expect("the folder is writable");
     let twins = twins(&file);
     let mut messages = 0;
     for program in [Some(&twins.interpreted), twins.compiled.as_ref()].into_iter().flatten() {

@@ -7,24 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wireloom_tests::folder::Folder;
+use wireloom_tests::frames::{frame, FRAMES};
 use wireloom_tests::{admin, servers, Backend, Client, Process, Wireloom};
-
-const FRAMES: &str = "
-unit Frame { order big  kind: u8  size: u32 = len(body)  body: bytes<16MiB> [size] }
-protocol frames {
-    up      Frame
-    down    Frame
-    sharing session
-    on fault(f) {
-        match f.kind {
-            refused   => reply Frame { kind: 'R', body: \"\" } then close
-            lost      => reply Frame { kind: 'L', body: \"\" } then close
-            malformed => reply Frame { kind: 'M', body: \"\" } then close
-            _         => reply Frame { kind: 'F', body: \"\" } then close
-        }
-    }
-}
-";
 
 const PASSES: &str = "
 app passes {
@@ -53,13 +37,6 @@ fn start(folder: &Folder, app: &str, ports: &[u16], extra: &[&str]) -> Process {
     let set = servers(ports);
     let args: Vec<&str> = ["--set", &set].into_iter().chain(extra.iter().copied()).collect();
     Wireloom::run_file(&file, &args, |_| {})
-}
-
-fn frame(kind: u8, body: &[u8]) -> Vec<u8> {
-    let mut all = vec![kind];
-    all.extend((body.len() as u32).to_be_bytes());
-    all.extend(body);
-    all
 }
 
 #[test]

@@ -422,7 +422,7 @@ fn generated(seed: u64) -> String {
 #[test]
 fn generated_queues() {
     let mut sum = Crossed::default();
-    for seed in wireloom_tests::programs::seeds(2) {
+    for seed in wireloom_tests::programs::seeds(3) {
         let n = std::cell::Cell::new(0);
         let some = |each: Taker| {
             long_and_short(&mut |bytes| {
@@ -437,7 +437,7 @@ fn generated_queues() {
         assert!(s.given > 50, "seed {seed}: {s:?}");
         (sum.given, sum.cut, sum.sent) = (sum.given + s.given, sum.cut + s.cut, sum.sent + s.sent);
     }
-    assert!(sum.given > 1200 && sum.cut > 50 && sum.sent > 60, "{sum:?}");
+    assert!(sum.given > 1200 && sum.cut > 50 && sum.sent > 100, "{sum:?}");
 }
 
 /// Floem's table of inferred transfers: bytes that cross for a packet of 1,024, by the share of it

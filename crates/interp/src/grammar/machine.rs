@@ -75,8 +75,7 @@ impl From<Halt> for Step {
 
 /// Evaluates the captures of a segment. One that cannot be (it stands in a case that is not taken)
 /// is left unset.
-pub fn capture(module: &Module, captures: &Captures, node: &Node, buf: &[u8], slots: &mut [Value]) {
-    let env = Env::grammar(module, Seen { node, buf });
+pub fn capture(env: &Env, captures: &Captures, slots: &mut [Value]) {
     for (slot, e) in captures {
         slots[*slot] = env.eval(e).unwrap_or(Value::Unit);
     }
@@ -243,7 +242,9 @@ impl Machine<'_> {
             *pos = *at;
         }
         *pos = end?;
-        capture(self.module, &self.program.captures[segment], &node, self.buf, &mut s.slots);
+        let seen = Env::grammar(self.module, Seen { node: &node, buf: self.buf });
+        let env = Env { functions: Some(self.functions), ..seen };
+        capture(&env, &self.program.captures[segment], &mut s.slots);
         Ok(())
     }
 

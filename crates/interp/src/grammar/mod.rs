@@ -100,6 +100,11 @@ impl Grammar {
         self.begin_tail(unit, v, &node, buf, head)
     }
 
+    /// The values that an expression of the grammar can refer to.
+    pub fn env<'a>(&'a self, seen: Seen<'a>) -> Env<'a> {
+        Env { functions: Some(&self.functions), ..Env::grammar(&self.module, seen) }
+    }
+
     /// A parser of these bytes. `eof`: no more follow.
     pub fn parser<'a>(&'a self, buf: &'a [u8], eof: bool) -> Parser<'a> {
         Parser { functions: Some(&self.functions), ..Parser::new(&self.module, buf, eof) }
@@ -167,7 +172,7 @@ impl Grammar {
             omit: false,
             items: None,
         };
-        machine::capture(&self.module, &program.captures[tail::HEAD], node, buf, &mut s.slots);
+        machine::capture(&self.env(Seen { node, buf }), &program.captures[tail::HEAD], &mut s.slots);
         let mut pos = def.body[..def.tail as usize].last().and_then(|f| node.field(*f)).map_or(0, |f| f.next);
         s.extra.total = pos as u64;
         let m = self.machine(program, buf, false, &node.args, true);
@@ -213,7 +218,7 @@ impl Grammar {
     fn facts(&self, unit: UnitId, node: &Node, buf: &[u8], ctx: u64) -> Result<u32, String> {
         let response = ctx & WL_CTX_RESPONSE != 0;
         let own = |p: &&Protocol| if response { p.response == Some(unit) } else { p.request == unit };
-        let env = Env { functions: Some(&self.functions), ..Env::grammar(&self.module, Seen { node, buf }) };
+        let env = self.env(Seen { node, buf });
         let mut flags = 0;
         for p in self.module.protocols.iter().filter(own) {
             let (of_request, of_response) = (p.request_clauses(), p.response_clauses());

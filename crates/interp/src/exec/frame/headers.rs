@@ -1,7 +1,7 @@
 //! Finding the headers of a frame.
 
 use super::{FoundHeader, Frame};
-use crate::env::{Env, Seen};
+use crate::env::Seen;
 use crate::grammar::parse::{Halt, Parser};
 use crate::grammar::tree::{Content, Node};
 use crate::grammar::Grammar;
@@ -80,7 +80,7 @@ impl Frame {
                 Some(n) => self.layers[n as usize].as_ref()?.to,
                 None => 0,
             };
-            let env = Env::grammar(m, Seen { node: seen, buf: &self.bytes });
+            let env = grammar.env(Seen { node: seen, buf: &self.bytes });
             a.cond.as_ref().is_none_or(|c| env.truth(c).unwrap_or(false)).then_some((i, at))
         })?;
         // Where a header is that this one contradicts, there is nothing wrong.
