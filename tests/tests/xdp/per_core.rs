@@ -212,7 +212,10 @@ fn sums_live() {
         )
     };
     let shown = told(&["table", "sources", "get", "key=10.8.0.2", "--json"]);
-    let counted = told(&["counter", "all", "--json"]);
+    let count = || told(&["counter", "all", "--json"]);
+    // A counter is shown as it was up to 0.1 s ago.
+    wireloom_tests::admin::eventually("the counter is shown", || number(&count(), "value") >= Some(81));
+    let counted = count();
     let (sum, all) = (number(&shown, "packets"), number(&counted, "value"));
     assert!(sum == all && sum >= Some(81), "{shown} {counted}");
     assert_eq!(number(&told(&["table", "sources", "get", "key=10.8.0.9", "--json"]), "packets"), Some(5));
