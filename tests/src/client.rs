@@ -16,6 +16,7 @@ pub struct Client {
     pub stream: TcpStream,
     /// Received but not yet taken.
     pub seen: Vec<u8>,
+    peer: String,
 }
 
 impl Client {
@@ -27,7 +28,8 @@ impl Client {
     pub fn over(stream: TcpStream) -> Client {
         stream.set_nodelay(true).expect("a socket");
         stream.set_read_timeout(Some(Duration::from_millis(50))).expect("a socket");
-        Client { stream, seen: Vec::new() }
+        let peer = stream.peer_addr().map_or("nobody".into(), |a| a.to_string());
+        Client { stream, seen: Vec::new(), peer }
     }
 
     pub fn send(&mut self, bytes: impl AsRef<[u8]>) -> &mut Self {
@@ -46,16 +48,24 @@ impl Client {
 
     /// Reads once; false at the end of the stream.
     fn fill(&mut self) -> bool {
+        self.fill_or_end().is_ok()
+    }
+
+    /// Reads once. The error says how the stream ended, and with which peer.
+    fn fill_or_end(&mut self) -> Result<(), String> {
         let mut buffer = [0; 65536];
-        match self.stream.read(&mut buffer) {
-            Ok(0) => false,
+        let why = match self.stream.read(&mut buffer) {
+            Ok(0) => "no more bytes".to_string(),
             Ok(n) => {
                 self.seen.extend_from_slice(&buffer[..n]);
-                true
+                return Ok(());
             }
-            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted) => true,
-            Err(_) => false,
-        }
+            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted) => {
+                return Ok(())
+            }
+            Err(e) => e.to_string(),
+        };
+        Err(format!("the connection with {} ended ({why})", self.peer))
     }
 
     /// True if bytes are there, or come in the next moment.
@@ -70,7 +80,9 @@ impl Client {
     pub fn take(&mut self, n: usize) -> Vec<u8> {
         let until = Instant::now() + PATIENCE;
         while self.seen.len() < n {
-            assert!(self.fill(), "the connection ended after {} of {n} bytes: {}", self.seen.len(), show(&self.seen));
+            if let Err(end) = self.fill_or_end() {
+                panic!("{end} after {} of {n} bytes: {}", self.seen.len(), show(&self.seen))
+            }
             assert!(Instant::now() < until, "only {} of {n} bytes came: {}", self.seen.len(), show(&self.seen));
         }
         self.seen.drain(..n).collect()
@@ -83,7 +95,9 @@ impl Client {
             if let Some(at) = self.seen.windows(delimiter.len()).position(|w| w == delimiter) {
                 return self.take(at + delimiter.len());
             }
-            assert!(self.fill(), "the connection ended before {}: {}", show(delimiter), show(&self.seen));
+            if let Err(end) = self.fill_or_end() {
+                panic!("{end} before {}: {}", show(delimiter), show(&self.seen))
+            }
             assert!(Instant::now() < until, "{} did not come: {}", show(delimiter), show(&self.seen));
         }
     }
@@ -136,7 +150,9 @@ impl Client {
     pub fn expect_silence(&mut self, time: Duration) {
         let until = Instant::now() + time;
         while Instant::now() < until && self.seen.is_empty() {
-            assert!(self.fill(), "the connection ended");
+            if let Err(end) = self.fill_or_end() {
+                panic!("{end}")
+            }
         }
         assert!(self.seen.is_empty(), "expected nothing, got {}", show(&self.seen));
     }

@@ -174,6 +174,17 @@ impl Process {
         None
     }
 
+    /// A test that fails shows the state of its processes, and the end of their output.
+    fn tell(&mut self) {
+        let state = match self.child.try_wait() {
+            Ok(Some(status)) => format!("it had ended, {status}"),
+            _ => "it ran".to_string(),
+        };
+        let output = self.output();
+        let from = output.char_indices().rev().nth(2000).map_or(0, |(at, _)| at);
+        eprintln!("{} on port {}: {state}; its output:\n{}", self.log.display(), self.port, &output[from..]);
+    }
+
     /// Resident memory, in KiB.
     pub fn rss_kib(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
@@ -207,6 +218,9 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.tell()
+        }
         self.kill();
         std::fs::remove_file(&self.log).ok();
     }

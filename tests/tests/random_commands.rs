@@ -358,7 +358,8 @@ fn binary_beside(ours: &Memcached, set: Set) {
             let end = Packet::request(op::NOOP, "").opaque(opaque).bytes();
             a.send([with_cas(&step, &seen_a), end.clone()].concat());
             b.send([with_cas(&step, &seen_b), end].concat());
-            let (x, y) = (answers(&mut a, &step, opaque, &mut seen_a), answers(&mut b, &step, opaque, &mut seen_b));
+            let x = answers(&mut a, &step, opaque, &mut seen_a);
+            let y = answers(&mut b, &step, opaque, &mut seen_b);
             let said: Vec<&Packet> = step.iter().map(|(p, _)| p).collect();
             assert!(x == y, "{said:?}\n   real {x:?}\n   ours {y:?}");
         }
