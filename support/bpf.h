@@ -705,11 +705,13 @@ WL_INLINE void wl_estimate_add(void *registers, uint64_t h) {
 
 /* ---- rings ---- */
 
+/* Of a ring's statistics: values that the process keeps, as a timer adds some, too. */
+#define WL_HELD(x, number) (*(volatile const uint64_t *)&(x)->state->table[number][6])
 /* Whether a record has found room. Processors at it at the same time may add some beyond the
    capacity. */
-WL_INLINE bool wl_ring_push(void *ring, const void *record, const uint64_t n, const uint64_t capacity) {
+WL_INLINE bool wl_ring_push(void *ring, const void *record, const uint64_t n, const uint64_t capacity, const uint64_t held) {
     const uint64_t available = 0;
-    return bpf_ringbuf_query(ring, available) < capacity * (n + 8) && bpf_ringbuf_output(ring, record, n, WL_NO_WAKEUP) == 0;
+    return held < capacity && bpf_ringbuf_query(ring, available) < (capacity - held) * (n + 8) && bpf_ringbuf_output(ring, record, n, WL_NO_WAKEUP) == 0;
 }
 
 /* ---- wildcard tables ---- */

@@ -189,7 +189,11 @@ __attribute__((noinline)) uint64_t map##_hash_long(const struct map##_key *k) { 
 WL_INLINE uint64_t map##_hash(const struct map##_key *k) { return (keys) > WL_FEW ? map##_hash_long(k) : map##_hash_here(k); } \
 WL_INLINE uint32_t map##_mark(uint64_t hash) { return (uint32_t)hash >> 25; } \
 WL_INLINE uint32_t map##_own(uint64_t hash) { return (uint32_t)((hash >> 32) * (lines) >> 32); } \
-WL_INLINE uint32_t map##_other(uint64_t hash, uint32_t n) { return (uint32_t)((wl_fmix64(hash + 1 + n) >> 32) * (lines) >> 32); } \
+/* Of a small table each line is one of the others: what has expired anywhere makes room. */ \
+WL_INLINE uint32_t map##_other(uint64_t hash, uint32_t n) { \
+    if ((lines) <= 1 + WL_OTHERS) return (map##_own(hash) + 1 + n) % (lines); \
+    return (uint32_t)((wl_fmix64(hash + 1 + n) >> 32) * (lines) >> 32); \
+} \
 /* The time from which on an entry is unused for too long, if it is not used again. It lies in the \
    entry's slot; one before `over` is over. */ \
 WL_INLINE uint64_t map##_stamp(uint64_t now) { return (idle) != 0 || (lru) ? now + 1 + (idle) : 1; } \

@@ -19,24 +19,44 @@ pub struct Compiled {
     pub once: Option<String>,
 }
 
-/// Compiles programs to an object with BTF and line information. `spare`: the stack has no room for
-/// the places of headers, and handlers are compiled once. `constants`: macros and their numbers. An
-/// object is kept where compiled programs are, and made once.
-pub fn compile(source: &XdpSource, spare: bool, constants: &[(&str, u64)]) -> Result<Compiled, Error> {
-    compile_text(&source.text, spare, constants)
+/// How little of the stack programs may take.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Thrift {
+    /// The fastest ones that clang compiles.
+    Fast,
+    /// The stack has no room for the places of headers, and handlers are compiled once.
+    Spare,
+    /// Values are also computed anew where that saves room.
+    Sparest,
+}
+
+impl Thrift {
+    fn name(self) -> &'static str {
+        match self {
+            Thrift::Fast => "fast",
+            Thrift::Spare => "spare",
+            Thrift::Sparest => "sparest",
+        }
+    }
+}
+
+/// Compiles programs to an object with BTF and line information. `constants`: macros and their
+/// numbers. An object is kept where compiled programs are, and made once.
+pub fn compile(source: &XdpSource, thrift: Thrift, constants: &[(&str, u64)]) -> Result<Compiled, Error> {
+    compile_text(&source.text, thrift, constants)
 }
 
 /// The same for C that includes `bpf.h`.
-pub fn compile_text(text: &str, spare: bool, constants: &[(&str, u64)]) -> Result<Compiled, Error> {
+pub fn compile_text(text: &str, thrift: Thrift, constants: &[(&str, u64)]) -> Result<Compiled, Error> {
     let clang = clang().ok_or(Error::NoClang)?;
     let constants: String = constants.iter().map(|(name, n)| format!("#define {name} {n}ull\n")).collect();
-    let mut inputs = vec![text, &constants, env!("CARGO_PKG_VERSION"), if spare { "spare" } else { "" }];
+    let mut inputs = vec![text, &constants, env!("CARGO_PKG_VERSION"), thrift.name()];
     inputs.extend(HEADERS.iter().flat_map(|(name, header)| [*name, *header]));
     let job = Job { clang: &clang, text, constants: &constants };
-    let kept = kept("hook", &clang, &inputs, || job.run(spare).map(|c| c.to_bytes()))?;
+    let kept = kept("hook", &clang, &inputs, || job.run(thrift).map(|c| c.to_bytes()))?;
     match Compiled::of_bytes(&kept) {
         Some(compiled) => Ok(compiled),
-        None => job.run(spare),
+        None => job.run(thrift),
     }
 }
 
@@ -56,7 +76,12 @@ impl Compiled {
 }
 
 /// From what is fastest to what needs least of the stack.
-const WAYS: [&[&str]; 3] = [&[], &["-DWL_NO_NEAR"], &["-DWL_NO_NEAR", "-DWL_PLACES_KEPT", "-Os"]];
+const WAYS: [&[&str]; 4] = [
+    &[],
+    &["-DWL_NO_NEAR"],
+    &["-DWL_NO_NEAR", "-DWL_PLACES_KEPT", "-Os"],
+    &["-DWL_NO_NEAR", "-DWL_PLACES_KEPT", "-Os", "-mllvm", "-sink-insts-to-avoid-spills"],
+];
 
 struct Job<'a> {
     clang: &'a str,
@@ -65,19 +90,27 @@ struct Job<'a> {
 }
 
 impl Job<'_> {
-    fn run(&self, spare: bool) -> Result<Compiled, Error> {
+    fn run(&self, thrift: Thrift) -> Result<Compiled, Error> {
         let folder = PrivateFolder::new().map_err(|e| Error::System("cannot make a temporary folder".into(), e))?;
         let dir = folder.path();
         let own = [("program.bpf.c", self.text), ("constants.h", self.constants)];
         for (name, text) in own.into_iter().chain(HEADERS.iter().copied()) {
             fs::write(dir.join(name), text).map_err(|e| Error::System(format!("cannot write {name}"), e))?
         }
-        let mut out = self.clang(dir, WAYS[if spare { 2 } else { 0 }])?;
-        let once = (!spare && !out.status.success()).then(|| first_error(&out.stderr));
-        for more in WAYS[1..].iter().filter(|_| !spare) {
+        let ways = match thrift {
+            Thrift::Fast => &WAYS[..],
+            Thrift::Spare => &WAYS[2..],
+            Thrift::Sparest => &WAYS[3..],
+        };
+        let mut out = self.clang(dir, ways[0])?;
+        let once = (thrift == Thrift::Fast && !out.status.success()).then(|| first_error(&out.stderr));
+        for more in &ways[1..] {
             if !out.status.success() {
                 out = self.clang(dir, more)?;
             }
+        }
+        if !out.status.success() && String::from_utf8_lossy(&out.stderr).contains("BPF stack limit") {
+            return Err(Error::Stack("clang: the stack limit is exceeded".into()));
         }
         if !out.status.success() {
             return Err(Error::Compile(String::from_utf8_lossy(&out.stderr).chars().take(4000).collect()));

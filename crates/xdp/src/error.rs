@@ -30,6 +30,9 @@ pub enum Error {
         place: Option<String>,
         why: String,
     },
+    /// The programs need more of the stack than the kernel has for one and all that it calls. The
+    /// verifier's words.
+    Stack(String),
     NoInterface(String),
     /// Another program is in front of the interface.
     Taken {
@@ -78,6 +81,10 @@ impl fmt::Display for Error {
                 let place = place.as_ref().map_or(String::new(), |p| format!(" at {p}"));
                 write!(f, "internal error: the kernel refuses the program{place}: {why}; please report it")
             }
+            Error::Stack(why) => write!(
+                f,
+                "a handler needs more than the kernel's stack of {STACK} bytes ({why}); leave it on the CPU, or give a part of it to a handler behind a queue"
+            ),
             Error::NoInterface(name) => {
                 write!(f, "there is no interface `{name}`; `ip link` shows those of this machine")
             }
@@ -93,6 +100,9 @@ impl fmt::Display for Error {
         }
     }
 }
+
+/// Bytes that a program and all that it calls have for their values (`MAX_BPF_STACK`).
+const STACK: usize = 512;
 
 /// The oldest kernel that has all that generated programs use (`bpf_loop`).
 pub const OLDEST: (u32, u32) = (5, 17);
@@ -132,6 +142,9 @@ pub(crate) fn of_program(e: ProgramError) -> Error {
                 eprintln!("{log}");
             }
             let (place, why) = refusal(&log);
+            if why.starts_with("combined stack size") {
+                return Error::Stack(why);
+            }
             Error::Refused { place, why }
         }
         e => Error::Compile(e.to_string()),

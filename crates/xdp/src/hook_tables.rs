@@ -41,6 +41,10 @@ impl OutsideTable for HookTable {
         self.object().at(self.table, place)
     }
 
+    fn held(&self, values: u64) {
+        self.object().hold(self.table, values)
+    }
+
     fn entries(&self) -> u64 {
         let object = self.object();
         object.sweep(self.table);

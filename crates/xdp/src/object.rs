@@ -10,6 +10,7 @@ use crate::maps::map_of;
 use crate::match_tables::{Patterns, WildcardTable};
 use crate::needs::{Found, Needs};
 use crate::portable::Portable;
+use crate::compile::Thrift;
 use crate::ring::Ring;
 use crate::shared::Shared;
 use crate::sums;
@@ -25,7 +26,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use wireloom_codegen_c::xdp::{
+use wireloom_codegen_c::xdp::{HELD, 
     tables, XdpSource, XdpTable, ALONE, COUNTERS, FATES, LINES_BYTES, LOST, MINE, PARAM_WORDS, PART, RING, RINGED,
     STATISTICS,
 };
@@ -139,6 +140,9 @@ impl RingReader {
 /// An entry of a table, and the place behind it.
 pub type Entry = (u64, Vec<u8>, Vec<u8>);
 
+/// Makes programs that take less of the stack.
+type Spare<'a> = dyn Fn(Thrift) -> Result<Vec<u8>, Error> + 'a;
+
 impl Object {
     /// Compiles and loads programs.
     pub fn load(source: &XdpSource, settings: &Settings) -> Result<Object, Error> {
@@ -146,9 +150,9 @@ impl Object {
         let here = Machine::of(source)?;
         let manual = ("WL_MANUAL", u64::from(settings.manual_time));
         let constants = [&sizes(source)[..], &here.constants(), &[manual]].concat();
-        let compiled = compile(source, false, &constants)?;
-        let spare = || compile(source, true, &constants).map(|c| c.bytes);
-        Object::load_either(source, compiled, spare, &|bytes| {
+        let compiled = compile(source, Thrift::Fast, &constants)?;
+        let spare = |thrift| compile(source, thrift, &constants).map(|c| c.bytes);
+        Object::load_either(source, compiled, &spare, &|bytes| {
             Object::load_compiled(source, settings, bytes, (&here, &[]))
         })
     }
@@ -159,28 +163,37 @@ impl Object {
         let here = Machine::of(source)?;
         let globals = here.globals();
         let Portable { first, spare, once } = programs;
-        let spare = || Ok(spare);
+        let spare = |thrift| match thrift {
+            Thrift::Fast | Thrift::Spare => Ok(spare.clone()),
+            Thrift::Sparest => Err(Error::Stack("of this executable".into())),
+        };
         let load = |bytes| Object::load_compiled(source, settings, bytes, (&here, &globals));
-        Object::load_either(source, Compiled { bytes: first, once }, spare, &load)
+        Object::load_either(source, Compiled { bytes: first, once }, &spare, &load)
     }
 
     /// Loads compiled programs, or else those that need least of the kernel.
     fn load_either(
         source: &XdpSource,
         compiled: Compiled,
-        spare: impl FnOnce() -> Result<Vec<u8>, Error>,
+        spare: &Spare,
         load: &dyn Fn(Vec<u8>) -> Result<Object, Error>,
     ) -> Result<Object, Error> {
         let (mut object, once) = match load(compiled.bytes) {
-            // A function has room on the stack, but not with those that it calls. Or a handler's
-            // second copy is too much.
-            Err(Error::Refused { why, .. }) if why.starts_with("combined stack size") || source.has_copies => {
-                (load(spare()?)?, Some(why))
-            }
+            // A function has room on the stack, but not with those that it calls.
+            Err(Error::Stack(why)) => (Object::load_spare(spare, load)?, Some(why)),
+            // Or a handler's second copy is too much.
+            Err(Error::Refused { why, .. }) if source.has_copies => (Object::load_spare(spare, load)?, Some(why)),
             loaded => (loaded?, compiled.once),
         };
         object.once = once.filter(|_| source.has_copies);
         Ok(object)
+    }
+
+    fn load_spare(spare: &Spare, load: &dyn Fn(Vec<u8>) -> Result<Object, Error>) -> Result<Object, Error> {
+        match load(spare(Thrift::Spare)?) {
+            Err(Error::Stack(_)) => load(spare(Thrift::Sparest)?),
+            loaded => loaded,
+        }
     }
 
     /// `globals`: constants of programs that were compiled for any machine.
@@ -622,6 +635,12 @@ impl Object {
         let mut value = self.rings.get_mut(table)?.as_mut()?.pop()?;
         value.truncate(size);
         Some(value)
+    }
+
+    /// The process keeps so many values of a ring itself: packets find that much less room.
+    pub fn hold(&self, table: usize, values: u64) {
+        let word = words_of_tables(&self.source) + table * STATISTICS + HELD;
+        set_all(&self.cores, (self.core_size, self.processors), word, values)
     }
 
     /// A value of a ring, from the oldest on.

@@ -1,6 +1,7 @@
 //! Programs that are compiled for any machine with this kind of processor, and loaded later.
 
 use crate::layout::sizes;
+use crate::compile::Thrift;
 use crate::{compile, Error};
 use wireloom_codegen_c::xdp::XdpSource;
 
@@ -19,8 +20,8 @@ impl Portable {
     pub fn of(source: &mut XdpSource) -> Result<Portable, Error> {
         source.tables.iter_mut().filter(|t| t.sums.is_some()).for_each(|t| t.direct = None);
         let constants = [&sizes(source)[..], &[("WL_MANUAL", 0), ("WL_ANY_MACHINE", 1)]].concat();
-        let compiled = compile(source, false, &constants)?;
-        let spare = compile(source, true, &constants)?.bytes;
+        let compiled = compile(source, Thrift::Fast, &constants)?;
+        let spare = compile(source, Thrift::Spare, &constants)?.bytes;
         Ok(Portable { first: compiled.bytes, spare, once: compiled.once })
     }
 }

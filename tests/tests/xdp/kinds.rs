@@ -45,6 +45,39 @@ fn arrays() {
     assert!(sum.entries == 264 && sum.counted > 10, "{sum:?}");
 }
 
+/// A small table that is full takes a new entry as soon as any of its entries has expired, as on the
+/// CPU.
+#[test]
+fn small_tables_make_room() {
+    let folder = Folder::new("xdp-small");
+    let path = written(
+        &folder,
+        "app small {
+    port wire = nic(\"eth0\")
+    table few: u16 -> u16 { capacity 8, idle 10s }
+    table more: (u16, u32) -> u16 { capacity 20, idle 7s }
+    on wire(p) where p.udp {
+        more[(p.udp.dst, p.len)] = p.udp.src
+        few[p.udp.src] = p.udp.dst
+        p -> kernel
+    }
+}
+",
+    );
+    let run = |both: &mut Both| {
+        let mut random = fastrand::Rng::with_seed(7);
+        for n in 0..4_000u64 {
+            // Now and then so little that some of the entries have expired.
+            let pause = if random.u8(..) < 30 { random.u64(..11_000) } else { random.u64(..900) };
+            both.at(both.time + pause * 1_000_000);
+            let (src, dst) = (random.u16(..12), random.u16(..28) + (n / 1_000) as u16);
+            both.frame(&wireloom_tests::captures::udp(1, src, dst, 20));
+        }
+    };
+    let Some(sum) = beside_it(&path, &[], 1000, run) else { return };
+    assert!(sum.sent > 1_000 && sum.frames > 1_000, "{sum:?}");
+}
+
 /// An address as the argument of a signal: it must outlive the call.
 fn address(bytes: &[u8; 16]) -> wl_param {
     wl_param { b: wl_bytes { p: bytes.as_ptr(), n: 16, _pad: 0 }, ..wl_param::default() }

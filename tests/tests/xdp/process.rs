@@ -421,7 +421,7 @@ fn samples_live() {
 }
 
 /// Values that the hook puts into a ring are what the interpreter has there, as far as there is
-/// room.
+/// room. The process adds some, too.
 #[test]
 fn rings() {
     let folder = Folder::new("xdp-ring");
@@ -442,6 +442,10 @@ app exported {
         let s = seen.pop() else { return 0 }
         u64(s.size) * 65536 + u64(s.port) + (if s.late { u64(7) } else { 0 }) + hash(s.src) % 1000
     }
+    signal add() -> u64 {
+        let found = seen.push({ src: 10.0.0.1, port: 9, size: 1, late: false })
+        if found { 1 } else { 0 }
+    }
     signal third() -> u64 { let s = seen[2] else { return 0 }  u64(s.size) }
     signal waiting() -> u64 { u64(len(seen)) }
 }
@@ -455,7 +459,8 @@ app exported {
             n += 1;
             // At first more values come than go.
             if n % (if n < 2_000 { 7 } else { 2 }) == 0 {
-                for name in ["waiting", "third", "take", "waiting"] {
+                // What the process keeps itself counts for the capacity, too.
+                for name in ["waiting", "third", "add", "take", "waiting"] {
                     both.signal(name, &[]);
                     signals += 1;
                 }

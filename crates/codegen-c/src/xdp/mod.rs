@@ -447,6 +447,8 @@ pub const RING: u32 = 2 << 20;
 /// Words of a table's statistics in a processor's state: hits, misses, inserts, evictions, expired,
 /// rejected.
 pub const STATISTICS: usize = 8;
+/// Of them, of a ring: the number of values that the process keeps itself (`WL_HELD`).
+pub const HELD: usize = 6;
 
 impl<'m> Gen<'m> {
     /// The code at a join of ways through the headers.

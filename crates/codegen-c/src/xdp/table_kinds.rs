@@ -155,7 +155,7 @@ impl<'m> BodyGen<'_, 'm> {
         self.check(value.may_fault());
         line!(
             self,
-            "struct {n}_value v_ = {{0}};\npack_{codec}(x, v_.v, new_);\n{dst} = wl_ring_push(&{n}, &v_, sizeof v_, {}); }}\nWL_FORGET_FLAG({dst});",
+            "struct {n}_value v_ = {{0}};\npack_{codec}(x, v_.v, new_);\n{dst} = wl_ring_push(&{n}, &v_, sizeof v_, {}, {n}_held(x)); }}\nWL_FORGET_FLAG({dst});",
             t.capacity
         );
     }

@@ -108,8 +108,11 @@ impl<'m> Gen<'m> {
                 | TableKind::Array
                 | TableKind::Bloom
                 | TableKind::CountMin
-                | TableKind::HyperLogLog
-                | TableKind::Ring => self.xdp_keyed_code(t),
+                | TableKind::HyperLogLog => self.xdp_keyed_code(t),
+                TableKind::Ring => {
+                    self.xdp_keyed_code(t);
+                    self.helpers.push_str(&format!("#define {}_held(x) WL_HELD(x, {n})\n", t.map))
+                }
             }
         }
         all

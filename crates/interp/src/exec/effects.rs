@@ -26,6 +26,17 @@ fn fetch(a: &Activation, ring: TableId, most: u64) -> Res<()> {
     Ok(())
 }
 
+/// Tells the device that fills a ring, too, how many values are here: it has that much less room.
+fn tell_held(a: &Activation, ring: TableId) -> Res<()> {
+    let values = a.data.borrow().rings[ring.index()].len() as u64;
+    let t = a.table(ring)?;
+    if let Some(o) = &t.outside {
+        o.table.held(values)
+    }
+    a.done(ring, t);
+    Ok(())
+}
+
 /// A value of a ring, from the oldest on: those that are here come before those of another device.
 fn ring_value(a: &Activation, ring: TableId, place: usize) -> Res<Option<Value>> {
     let (here, found) = {
@@ -144,10 +155,15 @@ pub fn effect(env: &Env, s: &StmtKind, locals: &mut [Value]) -> Res<()> {
             if room {
                 ring.push_back(value);
             }
+            drop(data);
+            tell_held(a, *table)?;
             locals[dst.index()] = Value::Bool(room);
         }
         StmtKind::TablePop { table, dst } => {
             let here = a.data.borrow_mut().rings.get_mut(table.index()).and_then(|r| r.pop_front());
+            if here.is_some() {
+                tell_held(a, *table)?
+            }
             let t = a.table(*table)?;
             let first = here.or_else(|| t.outside.as_ref().and_then(|o| o.pop()));
             a.done(*table, t);

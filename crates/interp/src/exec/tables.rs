@@ -22,6 +22,8 @@ pub trait OutsideTable: Send + Sync {
     fn pop(&self) -> Option<Vec<u8>>;
     /// Of a ring: the value at a place, from the oldest on.
     fn at(&self, place: u64) -> Option<Vec<u8>>;
+    /// Of a ring: the interpreter keeps so many values itself. They count for the capacity.
+    fn held(&self, values: u64);
     /// How many there are.
     fn entries(&self) -> u64;
     /// The first entry from a place on: the place behind it, key and value.
