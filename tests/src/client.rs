@@ -91,10 +91,12 @@ impl Client {
     /// Takes up to and including a delimiter.
     pub fn take_until(&mut self, delimiter: &[u8]) -> Vec<u8> {
         let until = Instant::now() + PATIENCE;
+        let mut from = 0;
         loop {
-            if let Some(at) = self.seen.windows(delimiter.len()).position(|w| w == delimiter) {
-                return self.take(at + delimiter.len());
+            if let Some(at) = self.seen[from..].windows(delimiter.len()).position(|w| w == delimiter) {
+                return self.take(from + at + delimiter.len());
             }
+            from = (self.seen.len() + 1).saturating_sub(delimiter.len());
             if let Err(end) = self.fill_or_end() {
                 panic!("{end} before {}: {}", show(delimiter), show(&self.seen))
             }

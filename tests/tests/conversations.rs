@@ -525,7 +525,7 @@ fn none_goes_to_the_wrong_peer() {
         let backends: Vec<_> = (1..=3).map(|n| echo_server(n * 77)).collect();
         let ports: Vec<u16> = backends.iter().map(|b| b.0).collect();
         let proxy = start(&folder, PASSES, &ports, &["--cores", "0-1", "--engine", engine]);
-        let until = Instant::now() + Duration::from_secs(5);
+        let until = Instant::now() + Duration::from_secs(3);
         let work = |w: u32| {
             let port = proxy.port;
             std::thread::spawn(move || {

@@ -55,6 +55,9 @@ impl Kind {
     }
 }
 
+/// Between two requests of a client: a closed loop would take both cores for nothing.
+const PACE: Duration = Duration::from_millis(2);
+
 /// Clients that get keys of all servers, one after the other; what they were answered.
 struct Load {
     stop: Arc<AtomicBool>,
@@ -88,6 +91,7 @@ impl Load {
                         let right = kind.ask(&mut client, &format!("key{c}.{}", n % 1000));
                         longest.fetch_max(begin.elapsed().as_millis() as u64, Relaxed);
                         if right { &good } else { &bad }.fetch_add(1, Relaxed);
+                        std::thread::sleep(PACE);
                     }
                 })
             })

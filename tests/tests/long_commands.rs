@@ -138,7 +138,7 @@ fn pauses_within_messages_change_no_answer() {
     }
     let backends: Vec<Process> = (0..3).map(|_| Process::redis()).collect();
     let list = servers(&backends.iter().map(|b| b.port).collect::<Vec<_>>());
-    for (keys, more) in [(5_000, &["--engine", "uring"][..]), (5_000, &[]), (4_000, &["--sanitize"])] {
+    for (keys, more) in [(5_000, &["--engine", "uring"][..]), (5_000, &[]), (2_000, &["--sanitize"])] {
         let page = free_port();
         let admin = format!("127.0.0.1:{page}");
         let args = [&["--set", &list, "--set", "client.slice=1us", "--cores", "0", "--admin", &admin], more].concat();
