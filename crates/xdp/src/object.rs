@@ -1,6 +1,7 @@
 //! A loaded program, with its maps.
 
 use crate::compile::Compiled;
+use crate::compile::Thrift;
 use crate::direct::Direct;
 use crate::error::{missing, of_loading, of_program};
 use crate::layout::{core_size, sizes, words_of_tables};
@@ -10,7 +11,6 @@ use crate::maps::map_of;
 use crate::match_tables::{Patterns, WildcardTable};
 use crate::needs::{Found, Needs};
 use crate::portable::Portable;
-use crate::compile::Thrift;
 use crate::ring::Ring;
 use crate::shared::Shared;
 use crate::sums;
@@ -26,9 +26,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use wireloom_codegen_c::xdp::{HELD, 
-    tables, XdpSource, XdpTable, ALONE, COUNTERS, FATES, LINES_BYTES, LOST, MINE, PARAM_WORDS, PART, RING, RINGED,
-    STATISTICS,
+use wireloom_codegen_c::xdp::{
+    tables, XdpSource, XdpTable, ALONE, COUNTERS, FATES, HELD, LINES_BYTES, LOST, MINE, PARAM_WORDS, PART, RING,
+    RINGED, STATISTICS,
 };
 use wireloom_interp::{Pattern, Ranked};
 use wireloom_ir::{PortId, TableId, TableKind, HLL_REGISTERS};

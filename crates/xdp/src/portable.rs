@@ -1,7 +1,7 @@
 //! Programs that are compiled for any machine with this kind of processor, and loaded later.
 
-use crate::layout::sizes;
 use crate::compile::Thrift;
+use crate::layout::sizes;
 use crate::{compile, Error};
 use wireloom_codegen_c::xdp::XdpSource;
 

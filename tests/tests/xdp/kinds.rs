@@ -45,8 +45,8 @@ fn arrays() {
     assert!(sum.entries == 264 && sum.counted > 10, "{sum:?}");
 }
 
-/// A small table that is full takes a new entry as soon as any of its entries has expired, as on the
-/// CPU.
+/// A small table that is full takes a new entry as soon as any of its entries has expired, as on
+/// the CPU.
 #[test]
 fn small_tables_make_room() {
     let folder = Folder::new("xdp-small");

@@ -459,7 +459,7 @@ app exported {
             n += 1;
             // At first more values come than go.
             if n % (if n < 2_000 { 7 } else { 2 }) == 0 {
-                // What the process keeps itself counts for the capacity, too.
+                // Values that the process keeps itself count for the capacity, too.
                 for name in ["waiting", "third", "add", "take", "waiting"] {
                     both.signal(name, &[]);
                     signals += 1;
