@@ -347,6 +347,31 @@ app unsent {
     }
 }
 
+/// A table of one segment has the entries of its cores: others have an array of nothing. What is
+/// dumped is loaded again.
+#[test]
+fn arrays_of_a_segment_are_dumped_once() {
+    let folder = Folder::new("segments-array");
+    let text = r#"
+app counted {
+    port wire = nic("a"), out = nic("b")
+    table t: array u32 -> u64 { capacity 2 }
+    queue q { depth 256, lossless }
+    segment s on cpu(0) { on wire(p) { p -> q } }
+    segment r on cpu(1) { on q(p) { t[1] += 1  p -> out } }
+}
+"#;
+    std::fs::write(folder.file("program.loom"), text).expect("the folder is writable");
+    write(&folder.file("in.pcap"), &traffic(8, 100, &[0]));
+    let args = ["--bind", "wire=pcap:@/in.pcap", "--bind", "out=null", "--dump", "t=@/t.csv"];
+    for way in [&[][..], &["--interpret"][..]] {
+        folder.run("program.loom", &[&args[..], way].concat());
+        folder.run("program.loom", &[&args[..], &["--load", "t=@/t.csv"], way].concat());
+        let rows = std::fs::read_to_string(folder.file("t.csv")).expect("the table");
+        assert_eq!(rows, "key,value\n0,0\n1,200\n", "{way:?}");
+    }
+}
+
 /// Frames that lie in memory, and are shown again and again, are copied before they cross.
 #[test]
 fn frames_in_memory_cross() {

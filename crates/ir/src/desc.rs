@@ -103,9 +103,18 @@ pub struct TableDesc {
     /// The process of the NIC has it.
     #[serde(default)]
     pub nic: bool,
+    /// The only segment whose handlers use it: the entries of its cores count.
+    #[serde(default)]
+    pub segment: Option<u32>,
 }
 
 impl TableDesc {
+    /// Whether a core of the app, by its number there, has entries that count.
+    pub fn counts_on(&self, core: usize, segments: &[SegmentDesc]) -> bool {
+        let Some(of) = self.segment else { return true };
+        SegmentDesc::of_cores(segments).get(core).is_none_or(|s| *s == of as usize)
+    }
+
     /// Each core has its own part, or its own copy.
     pub fn is_per_core(&self) -> bool {
         self.sharing != TableSharing::One

@@ -211,6 +211,20 @@ fn table_desc(m: &crate::Module, n: usize, core_kind: CoreKind) -> TableDesc {
         evict_lru: t.evict_lru,
         core_kind,
         nic: false,
+        segment: segment_of(m, n),
+    }
+}
+
+/// The only segment that uses a table.
+fn segment_of(m: &crate::Module, n: usize) -> Option<u32> {
+    let table = crate::core_partition::Resource::Table(crate::TableId(n as u32));
+    let uses = |h: &&crate::Handler| crate::core_partition::Uses::of(m, h).touches(table);
+    let in_segments = m.handlers.iter().filter(|h| h.segment.is_some());
+    let mut segments: Vec<u32> = in_segments.filter(uses).filter_map(|h| h.segment.map(|s| s.0)).collect();
+    segments.dedup();
+    match segments[..] {
+        [one] => Some(one),
+        _ => None,
     }
 }
 

@@ -200,8 +200,11 @@ impl Search<'_> {
     fn locals(&mut self, locals: &[Local]) {
         for l in locals {
             if !is_passing(self.m, l.ty) {
-                let what = format!("`{}` is {}, which XDP cannot keep", l.name, kind_of(self.m, l.ty));
-                self.add("E0671", self.h.span, what, "use numbers, addresses, bytes, and records of these");
+                let name = if is_made(&l.name) { "a value here".into() } else { format!("`{}`", l.name) };
+                let what = format!("{name} is {}, which XDP cannot keep", kind_of(self.m, l.ty));
+                let wide = matches!(self.m.ty(l.ty), Ty::UInt(_) | Ty::Int(_));
+                let hint = if wide { WIDE } else { "use numbers, addresses, bytes, and records of these" };
+                self.add("E0671", self.h.span, what, hint);
             }
         }
     }
@@ -301,8 +304,14 @@ impl Search<'_> {
         }
         if let Some((row, _)) = e.kind.operation() {
             if !row.devices.contains(&Device::Xdp) || self.is_library(e) {
-                let name = if row.usage.is_empty() { row.name } else { row.usage };
-                self.add("E0670", span, format!("`{name}` cannot run in XDP"), "leave this handler to the CPU");
+                let wide = self.is_library(e) && matches!(self.m.ty(e.ty), Ty::UInt(65..));
+                let (what, hint) = match (wide, row.usage) {
+                    (true, _) => ("arithmetic with numbers of more than 64 bits".to_string(), WIDE),
+                    // It is no word of the language.
+                    (_, "") => (row.doc.trim_end_matches('.').to_lowercase(), "leave this handler to the CPU"),
+                    (_, usage) => (format!("`{usage}`"), "leave this handler to the CPU"),
+                };
+                self.add("E0670", span, format!("{what} cannot run in XDP"), hint);
             }
             return;
         }
@@ -340,6 +349,14 @@ impl Search<'_> {
             _ => false,
         }
     }
+}
+
+/// The hint for numbers that a limiter may have made.
+const WIDE: &str = "limiters and meters need such numbers: leave the handler to the CPU, or count with `update`";
+
+/// Whether the compiler has named a local.
+fn is_made(name: &str) -> bool {
+    name.strip_prefix('t').is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
 }
 
 fn kind_of(m: &Module, ty: TyId) -> &'static str {

@@ -16,10 +16,11 @@ use wireloom_syntax::Diagnostic;
 const EXAMPLE: &str = "example";
 
 pub fn warn(cx: &mut Compiler) {
-    modules(cx);
+    // Lines that could not be read may use them.
     if cx.diags.iter().any(Diagnostic::is_error) {
         return;
     }
+    modules(cx);
     let own: Vec<_> = cx.names.items.iter().filter(|e| e.module == 0).map(|e| e.item.clone()).collect();
     let Some(file) = own.first().map(|i| i.span.file) else { return };
     let Some(source) = cx.map.file(file) else { return };

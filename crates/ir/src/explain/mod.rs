@@ -172,6 +172,15 @@ fn params(m: &Module, out: &mut String) {
     entries(out, &rows);
 }
 
+/// The time that a server has for an answer. In conversations nobody waits for one.
+fn answers_within(m: &Module, p: &Port) -> String {
+    let talks = p.protocols.iter().filter_map(|q| m.protocols.get(q.index())).any(|q| q.sharing == Sharing::Session);
+    if talks {
+        return String::new();
+    }
+    format!("answers within {}, ", duration(p.options.answer_timeout))
+}
+
 /// Which apps that read a frame port in common are steered together, by what key and why; nothing
 /// if there are no such ports.
 pub fn clusters(apps: &[Module], bound: &passes::affinity_groups::Bound) -> String {
@@ -304,8 +313,8 @@ fn ports(m: &Module, out: &mut String) {
                 PortKind::Connect(v) => (
                     format!("connect tcp({})", value(m, v)),
                     format!(
-                        "answers within {}, connects within {}; ejected after {} failures for {}",
-                        duration(o.answer_timeout),
+                        "{}connects within {}; ejected after {} failures for {}",
+                        answers_within(m, p),
                         duration(o.connect_timeout),
                         o.eject_after,
                         duration(o.eject_time)

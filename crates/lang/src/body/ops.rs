@@ -161,7 +161,12 @@ impl Lower<'_, '_> {
             }
             _ => {
                 let ast::ExprKind::Set(items) = &*b.kind else {
-                    return Err(self.err("E0301", b.span, "expected a set `{…}`"));
+                    // A name that nobody knows is told as such.
+                    self.expr(b, None)?;
+                    return Err(self.cx.report(
+                        Diagnostic::error("E0301", b.span, "expected a set `{…}`, a range or a table")
+                            .label("is none of these"),
+                    ));
                 };
                 self.cx.set_has_items(items, b.span)?;
                 let mut all = Vec::with_capacity(items.len());

@@ -87,10 +87,13 @@ impl<'v> HostedTable<'v> {
     fn parts(&self) -> Range<usize> {
         let all = self.cores();
         if self.copied() {
-            all.start..all.start + 1
-        } else {
-            all
+            return all.start..all.start + 1;
         }
+        // The cores of a segment stand in a row.
+        let first = self.hosted.cores(self.is().core_kind).start;
+        let counts = |n: &usize| !self.per_core() || self.is().counts_on(n - first, &self.desc.segments);
+        let (from, to) = (all.clone().find(counts), all.clone().rev().find(counts));
+        from.zip(to).map_or(all, |(from, to)| from..to + 1)
     }
 
     fn entries(&self) -> u64 {

@@ -224,8 +224,10 @@ pub fn dump(
         let next = signal(desc, table, "next")?;
         let shape = shape(desc, table, next)?;
         let parts = if divided(desc, table) { cores.len() } else { cores.len().min(1) };
+        let counts = |n: usize| find(desc, table).is_none_or(|t| t.counts_on(n, &desc.segments));
+        let parts = cores[..parts].iter_mut().enumerate().filter(|(n, _)| counts(*n)).map(|(_, core)| core);
         let out = BufWriter::new(File::create(file).map_err(fail)?);
-        write_table(next, &shape, &mut cores[..parts], is_csv(file), out).map_err(fail)?;
+        write_table(next, &shape, parts.collect(), is_csv(file), out).map_err(fail)?;
     }
     Ok(counted)
 }
@@ -233,7 +235,7 @@ pub fn dump(
 fn write_table(
     next: &SignalDesc,
     shape: &Shape,
-    cores: &mut [PacketCore],
+    cores: Vec<&mut PacketCore>,
     csv: bool,
     mut out: impl Write,
 ) -> io::Result<()> {

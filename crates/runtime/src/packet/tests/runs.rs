@@ -15,6 +15,7 @@ fn parts() -> TableDesc {
         written: true,
         core_kind: CoreKind::Both,
         nic: false,
+        segment: None,
     }
 }
 
