@@ -249,11 +249,20 @@ impl<'a> Compiler<'a> {
                     .hint("give it to them as an argument, or put the function into the app"),
             );
         }
-        if let Some(hint) = self.foreign(module, name) {
+        if let Some(hint) = self.foreign(module, name).or_else(|| self.beside(module, name, what)) {
             return self.report(d.hint(hint));
         }
         let d = if what == "port" && !has.is_empty() { d.note(format!("the app has: {}", has.join(", "))) } else { d };
         self.report(names::with_hint(d, hint))
+    }
+
+    /// The module beside this file that a protocol, or a name with a dot, may be from.
+    fn beside(&self, module: ModId, name: &str, what: &str) -> Option<String> {
+        let (first, dotted) = name.split_once('.').map_or((name, false), |(first, _)| (first, true));
+        let own = &self.names.modules.get(module)?.path;
+        let (file, taken) = self.world.resolve(own.parent()?, &[first])?;
+        let is_there = taken == 1 && file != *own && (dotted || what == "protocol");
+        is_there.then(|| format!("`use {first}` at the top of the file brings it in"))
     }
 
     /// The name here for a word of other languages, or for a module that is not used.
@@ -274,6 +283,9 @@ impl<'a> Compiler<'a> {
             "drop" => "a packet is dropped by `drop p`, or at the end of a wiring",
             "filter" | "Filter" => "`where c` passes messages for which c holds",
             "map" | "dict" | "HashMap" => "keyed state is a table: `table t: K -> V { capacity 10K }`",
+            "substr" | "substring" => "a part of bytes is `slice(b, from, to)`",
+            "strlen" | "length" | "sizeof" => "the number of bytes or items is `len(x)`",
+            "print" | "println" | "printf" | "console" => "`log \"text\", x` writes a line",
             "record" => "a record without a name is built as `{ field: value }`, where its type is known",
             "while" | "boolean" => {
                 return Some(format!("write `{}`", if name == "while" { "loop max N" } else { "bool" }))

@@ -1,7 +1,6 @@
 //! A loaded program, with its maps.
 
-use crate::compile::Compiled;
-use crate::compile::Thrift;
+use crate::compile::{Compiled, Thrift};
 use crate::direct::Direct;
 use crate::error::{missing, of_loading, of_program};
 use crate::layout::{core_size, sizes, words_of_tables};
@@ -191,7 +190,8 @@ impl Object {
 
     fn load_spare(spare: &Spare, load: &dyn Fn(Vec<u8>) -> Result<Object, Error>) -> Result<Object, Error> {
         match load(spare(Thrift::Spare)?) {
-            Err(Error::Stack(_)) => load(spare(Thrift::Sparest)?),
+            // Another clang may not know how.
+            Err(Error::Stack(why)) => spare(Thrift::Sparest).map_or(Err(Error::Stack(why)), load),
             loaded => loaded,
         }
     }

@@ -225,7 +225,9 @@ pub fn dump(
         let shape = shape(desc, table, next)?;
         let parts = if divided(desc, table) { cores.len() } else { cores.len().min(1) };
         let counts = |n: usize| find(desc, table).is_none_or(|t| t.counts_on(n, &desc.segments));
-        let parts = cores[..parts].iter_mut().enumerate().filter(|(n, _)| counts(*n)).map(|(_, core)| core);
+        // Of a segment in the hook any core tells.
+        let any = (0..parts).any(counts);
+        let parts = cores[..parts].iter_mut().enumerate().filter(|(n, _)| !any || counts(*n)).map(|(_, core)| core);
         let out = BufWriter::new(File::create(file).map_err(fail)?);
         write_table(next, &shape, parts.collect(), is_csv(file), out).map_err(fail)?;
     }
