@@ -706,7 +706,7 @@ WL_INLINE void wl_estimate_add(void *registers, uint64_t h) {
 /* ---- rings ---- */
 
 /* Of a ring's statistics: values that the process keeps, as a timer adds some, too. */
-#define WL_HELD(x, number) (*(volatile const uint64_t *)&(x)->state->table[number][6])
+#define WL_HELD(x, number) (*(volatile const uint64_t *)&(x)->state->table[number][WL_ENTRIES])
 /* Whether a record has found room. Processors at it at the same time may add some beyond the
    capacity. */
 WL_INLINE bool wl_ring_push(void *ring, const void *record, const uint64_t n, const uint64_t capacity, const uint64_t held) {

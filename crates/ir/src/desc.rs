@@ -109,10 +109,16 @@ pub struct TableDesc {
 }
 
 impl TableDesc {
-    /// Whether a core of the app, by its number there, has entries that count.
-    pub fn counts_on(&self, core: usize, segments: &[SegmentDesc]) -> bool {
-        let Some(of) = self.segment else { return true };
-        SegmentDesc::of_cores(segments).get(core).is_none_or(|s| *s == of as usize)
+    /// Of the app's first `n` cores those whose entries count: its segment's, which stand in a row.
+    /// All of them, if none is of its segment: that of a segment in the hook any core tells.
+    pub fn cores_that_count(&self, n: usize, segments: &[SegmentDesc]) -> std::ops::Range<usize> {
+        let mut of = SegmentDesc::of_cores(segments);
+        of.truncate(n);
+        let is_of = |s: &usize| self.segment.is_some_and(|own| *s == own as usize);
+        match (of.iter().position(is_of), of.iter().rposition(is_of)) {
+            (Some(first), Some(last)) => first..last + 1,
+            _ => 0..n,
+        }
     }
 
     /// Each core has its own part, or its own copy.

@@ -259,10 +259,12 @@ impl<'a> Compiler<'a> {
     /// The module beside this file that a protocol, or a name with a dot, may be from.
     fn beside(&self, module: ModId, name: &str, what: &str) -> Option<String> {
         let (first, dotted) = name.split_once('.').map_or((name, false), |(first, _)| (first, true));
+        if !dotted && what != "protocol" {
+            return None;
+        }
         let own = &self.names.modules.get(module)?.path;
         let (file, taken) = self.world.resolve(own.parent()?, &[first])?;
-        let is_there = taken == 1 && file != *own && (dotted || what == "protocol");
-        is_there.then(|| format!("`use {first}` at the top of the file brings it in"))
+        (taken == 1 && file != *own).then(|| format!("`use {first}` at the top of the file brings it in"))
     }
 
     /// The name here for a word of other languages, or for a module that is not used.

@@ -89,11 +89,11 @@ impl<'v> HostedTable<'v> {
         if self.copied() {
             return all.start..all.start + 1;
         }
-        // The cores of a segment stand in a row.
-        let first = self.hosted.cores(self.is().core_kind).start;
-        let counts = |n: &usize| !self.per_core() || self.is().counts_on(n - first, &self.desc.segments);
-        let (from, to) = (all.clone().find(counts), all.clone().rev().find(counts));
-        from.zip(to).map_or(all, |(from, to)| from..to + 1)
+        if !self.per_core() {
+            return all;
+        }
+        let part = self.is().cores_that_count(all.len(), &self.desc.segments);
+        all.start + part.start..all.start + part.end
     }
 
     fn entries(&self) -> u64 {

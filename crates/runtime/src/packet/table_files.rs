@@ -224,12 +224,9 @@ pub fn dump(
         let next = signal(desc, table, "next")?;
         let shape = shape(desc, table, next)?;
         let parts = if divided(desc, table) { cores.len() } else { cores.len().min(1) };
-        let counts = |n: usize| find(desc, table).is_none_or(|t| t.counts_on(n, &desc.segments));
-        // Of a segment in the hook any core tells.
-        let any = (0..parts).any(counts);
-        let parts = cores[..parts].iter_mut().enumerate().filter(|(n, _)| !any || counts(*n)).map(|(_, core)| core);
+        let parts = find(desc, table).map_or(0..parts, |t| t.cores_that_count(parts, &desc.segments));
         let out = BufWriter::new(File::create(file).map_err(fail)?);
-        write_table(next, &shape, parts.collect(), is_csv(file), out).map_err(fail)?;
+        write_table(next, &shape, &mut cores[parts], is_csv(file), out).map_err(fail)?;
     }
     Ok(counted)
 }
@@ -237,7 +234,7 @@ pub fn dump(
 fn write_table(
     next: &SignalDesc,
     shape: &Shape,
-    cores: Vec<&mut PacketCore>,
+    cores: &mut [PacketCore],
     csv: bool,
     mut out: impl Write,
 ) -> io::Result<()> {
