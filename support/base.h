@@ -222,6 +222,7 @@ static inline void wl_copy_part(void *to, const void *v, size_t from, size_t end
     v->p.pos = v->from = stream ? v->p.head : pos + (uint32_t)(len); \
     if (eof) { fk = WL_F_TRUNCATED; fp = at; pos = from = end; goto bad; } \
     v->p.left = rest_; \
+    v->p.place = at; \
     return WL_MORE; }
 /* A stream may be longer than offsets can count: start again from the head's length. */
 #define WL_REBASE { uint32_t d_ = pos - v->p.head; p += d_; pos -= d_; from -= d_; end -= d_; base -= d_; }
@@ -232,7 +233,7 @@ static inline uint32_t wl_skip_run(wl_parser *v, uint32_t n) {
     v->left -= k;
     return k;
 }
-/* The connection ended within a run. */
+/* The connection ended within a run, whose place is noted. */
 static inline int wl_cut(wl_parser *v) {
     v->left = 0;
     if (!v->fault) { v->fault = WL_F_TRUNCATED; }

@@ -32,6 +32,11 @@ impl Client {
         Client { stream, seen: Vec::new(), peer }
     }
 
+    /// Its own address and port.
+    pub fn address(&self) -> String {
+        self.stream.local_addr().map_or("nobody".into(), |a| a.to_string())
+    }
+
     pub fn send(&mut self, bytes: impl AsRef<[u8]>) -> &mut Self {
         self.stream.write_all(bytes.as_ref()).expect("the peer takes what we send");
         self

@@ -16,6 +16,7 @@ mod compile_cache;
 mod config;
 mod control;
 mod conversation_ends;
+mod conversation_owed;
 mod conversations;
 mod distribution;
 mod edited_requests;

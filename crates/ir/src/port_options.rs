@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 #[serde(default)]
 pub struct PortOptions {
     pub connect_timeout: u64,
-    /// From a request's dispatch to the beginning of its answer.
+    /// From a request's dispatch to the beginning of its answer. Of conversations: from a message
+    /// that the server answers. 0: as long as it takes.
     pub answer_timeout: u64,
     /// Between two pieces of an answer that comes bit by bit.
     pub stream_timeout: u64,
@@ -80,6 +81,22 @@ impl PortOptions {
     /// The defaults of a port over UDP, where a lost datagram is told by nothing but time.
     pub fn udp() -> PortOptions {
         PortOptions { answer_timeout: 5_000_000_000, ..PortOptions::default() }
+    }
+
+    /// The defaults of a conversation's port. A statement may take hours there, so a server has a
+    /// time for its answer only if the program or the command line says so.
+    pub fn conversation() -> PortOptions {
+        PortOptions { answer_timeout: 0, ..PortOptions::default() }
+    }
+}
+
+impl PortOptions {
+    /// The time that the server of a pool has to reset a session.
+    pub fn reset_timeout(&self) -> u64 {
+        match self.answer_timeout {
+            0 => 60_000_000_000,
+            span => span,
+        }
     }
 }
 

@@ -13,7 +13,7 @@ use crate::value_syntax::{addresses, duration, expected, number, parse, server};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use wireloom_ir::desc::{
-    Desc, Failover, Form, ParamDesc, ParamType, ParamValue, PortDesc, PortKind, PortOptions, Reuse, Value,
+    Desc, Failover, Form, ParamDesc, ParamType, ParamValue, PortDesc, PortKind, PortOptions, Reuse, Sharing, Value,
 };
 use wireloom_ir::port_options::{self, Slot};
 use wireloom_ir::{explain, suggestions};
@@ -153,7 +153,7 @@ impl Given {
         if let Some((port, option)) = name.split_once('.') {
             let i = desc.ports.iter().position(|p| p.name == port).ok_or_else(|| no_such("port", port, desc))?;
             let fail = |e: String| Error::Param(format!("`{name}={text}`: {e}"));
-            has_effect(&desc.ports[i], option).map_err(fail)?;
+            has_effect(desc, &desc.ports[i], option).map_err(fail)?;
             return set_option(&mut self.options[i], option, text).map_err(fail);
         }
         let i = desc.params.iter().position(|p| p.name == name).ok_or_else(|| no_such("parameter", name, desc))?;
@@ -313,12 +313,17 @@ fn example(p: &ParamDesc) -> &'static str {
 }
 
 /// Options of the other kind of port would be taken and never used.
-fn has_effect(port: &PortDesc, option: &str) -> Result<(), String> {
+fn has_effect(desc: &Desc, port: &PortDesc, option: &str) -> Result<(), String> {
     let (listen, does) = match port.kind {
         PortKind::Listen(_) => (true, "listens"),
         PortKind::Connect(_) => (false, "connects"),
         PortKind::Frames { .. } => return Ok(()),
     };
+    let spoken: Vec<_> = port.protocols.iter().filter_map(|p| desc.protocols.get(*p as usize)).collect();
+    let talks = spoken.iter().any(|p| p.sharing == Sharing::Session);
+    if option == "answer_timeout" && !listen && talks && !spoken.iter().any(|p| p.tells_owed) {
+        return Err("the protocol does not say which messages a server answers (`owes when`)".into());
+    }
     if port_options::applies(option, listen) {
         return Ok(());
     }

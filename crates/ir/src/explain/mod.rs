@@ -172,13 +172,12 @@ fn params(m: &Module, out: &mut String) {
     entries(out, &rows);
 }
 
-/// The time that a server has for an answer. In conversations nobody waits for one.
-fn answers_within(m: &Module, p: &Port) -> String {
-    let talks = p.protocols.iter().filter_map(|q| m.protocols.get(q.index())).any(|q| q.sharing == Sharing::Session);
-    if talks {
-        return String::new();
+/// The time that a server has for an answer. In conversations it has one only if that is set.
+fn answers_within(p: &Port) -> String {
+    match p.options.answer_timeout {
+        0 => String::new(),
+        span => format!("answers within {}, ", duration(span)),
     }
-    format!("answers within {}, ", duration(p.options.answer_timeout))
 }
 
 /// Which apps that read a frame port in common are steered together, by what key and why; nothing
@@ -314,7 +313,7 @@ fn ports(m: &Module, out: &mut String) {
                     format!("connect tcp({})", value(m, v)),
                     format!(
                         "{}connects within {}; ejected after {} failures for {}",
-                        answers_within(m, p),
+                        answers_within(p),
                         duration(o.connect_timeout),
                         o.eject_after,
                         duration(o.eject_time)

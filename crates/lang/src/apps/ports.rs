@@ -162,12 +162,29 @@ impl Compiler<'_> {
         };
         let (value, instances) = self.port_value(module, arg, listen)?;
         let protocols = self.port_protocols(module, p, listen)?;
-        let mut options = if udp { PortOptions::udp() } else { PortOptions::default() };
+        let talks = |p: &ir::ProtocolId| self.m.protocols[p.index()].sharing == ir::desc::Sharing::Session;
+        let mut options = match protocols.iter().any(talks) {
+            _ if udp => PortOptions::udp(),
+            true if !listen => PortOptions::conversation(),
+            _ => PortOptions::default(),
+        };
         self.options_once(p.options.iter().map(|(n, _)| n));
         for (n, e) in &p.options {
             if !port_options::applies(&n.name, listen) {
                 let text = format!("`{}` is for {}", n.name, port_options::where_it_applies(&n.name));
                 self.report(Diagnostic::error("E0641", n.span, text).label("it would have no effect here"));
+                continue;
+            }
+            let owes = |p: &ir::ProtocolId| self.m.protocols[p.index()].owes.is_some();
+            if n.name == "answer_timeout" && options.answer_timeout == 0 && !protocols.iter().any(owes) {
+                let d = Diagnostic::error(
+                    "E0641",
+                    n.span,
+                    "this protocol does not say which messages a server answers",
+                )
+                .label("it would have no effect here")
+                .hint("add `owes when` and `idle when` to the protocol, or use `idle_timeout` of the listening port");
+                self.report(d);
                 continue;
             }
             if n.name == "hold_body" {

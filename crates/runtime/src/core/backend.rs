@@ -266,7 +266,7 @@ impl Core {
         // SAFETY: the view is live until `end_message`.
         let (kind, place) = unsafe { (u32::from((*m.view).fault), (*m.view).place) };
         let at = self.target_of(id);
-        self.count_fault(at.a as u16, WL_F_BAD_REPLY, place, at.p as u32);
+        self.count_fault(at.a as u16, (WL_F_BAD_REPLY, place), at.p as u32, id);
         // One that is too long for us says nothing about its server.
         if kind == WL_F_TOO_LONG {
             self.succeeded(at)
@@ -429,7 +429,7 @@ impl Core {
             WL_F_OVERLOAD => fault,
             _ => WL_F_BAD_REPLY,
         };
-        self.count_fault(at.a as u16, told, place, at.p as u32);
+        self.count_fault(at.a as u16, (told, place), at.p as u32, id);
         // One that is too long for us says nothing about its server.
         let too_long = matches!(fault, WL_F_TOO_LONG | WL_F_OVERLOAD);
         if !too_long {

@@ -536,7 +536,10 @@ impl Core {
     /// Messages may go out on an upstream.
     fn upstream_ready(&mut self, id: Id) {
         // So many servers were tried.
-        self.conns[id].answered = 0;
+        let now = self.now;
+        let c = &mut self.conns[id];
+        (c.answered, c.asked) = (0, now);
+        self.arm_answer(id);
         self.mark_dirty(id);
         self.run_opened(id);
         if self.conns.get(id).is_some_and(|c| !c.has(flag::LEFT)) {

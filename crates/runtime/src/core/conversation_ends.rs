@@ -33,7 +33,7 @@ impl Core {
             return self.close_session(id);
         }
         if self.conns[id].member != CLIENT {
-            return self.upstream_over(id, None);
+            return self.upstream_closed(id);
         }
         let upstreams = self.upstreams(id);
         for upstream in &upstreams {
@@ -59,13 +59,42 @@ impl Core {
         } else if broken || cut && !c.has(flag::LAST) {
             self.upstream_lost(id, WL_F_LOST);
         } else if c.count == 0 {
-            self.upstream_over(id, None);
+            self.upstream_closed(id);
         }
     }
 
-    /// An upstream that says or takes nothing.
+    /// A server has closed in order. That is a fault if it owes an answer of which it has said
+    /// nothing. It says nothing about the server: it may have closed before it got the question.
+    fn upstream_closed(&mut self, id: Id) {
+        let c = &self.conns[id];
+        let lost = c.is_silent() && !c.has(flag::LAST);
+        self.upstream_over(id, lost.then_some((WL_F_LOST, NO_PLACE)));
+    }
+
+    /// An upstream that says or takes nothing. A server that has begun its answer may wait for its
+    /// client, and is not to blame.
     pub(super) fn upstream_silent(&mut self, id: Id) {
+        let c = &self.conns[id];
+        if c.owed > 0 && !c.is_silent() && c.out.is_empty() {
+            return self.upstream_over(id, Some((WL_F_TIMEOUT, NO_PLACE)));
+        }
         self.upstream_lost(id, WL_F_TIMEOUT)
+    }
+
+    /// Nothing has moved in a conversation for long. If a server owes an answer, its client is told
+    /// so.
+    pub(super) fn conversation_idle(&mut self, client: Id) {
+        let owing = self.upstreams(client).into_iter().find(|id| {
+            let c = &self.conns[*id];
+            c.owed > 0 && !c.has(ENDING | flag::LEFT) && !c.pooling.is_nobodys()
+        });
+        match owing {
+            Some(upstream) => self.upstream_over(upstream, Some((WL_F_TIMEOUT, NO_PLACE))),
+            None => {
+                self.ends_by(client, WL_F_IDLE);
+                self.close_conn(client, false)
+            }
+        }
     }
 
     /// An upstream is lost, or was never there. Messages that nobody has seen go to the next
@@ -132,7 +161,7 @@ impl Core {
         let spoken = (o.proto, o.alt, o.speaks, o.on_hold);
         let owed = (std::mem::take(&mut o.owed), std::mem::take(&mut o.unfinished));
         let n = &mut self.conns[new];
-        n.owes_for(owed);
+        n.owes_for(owed, self.now);
         // The messages that are sent on it may have changed the protocol.
         (n.proto, n.alt, n.speaks, n.on_hold) = spoken;
         // The messages that the program has sent since follow.
@@ -144,6 +173,7 @@ impl Core {
             self.doom(new, WL_F_OVERLOAD);
         }
         self.mark_dirty(new);
+        self.arm_answer(new);
     }
 
     /// An upstream is over, by a fault if there is one. So is its conversation, unless the program
@@ -157,8 +187,7 @@ impl Core {
             return;
         }
         if let Some((kind, place)) = fault {
-            self.ends_by(id, kind);
-            self.count_fault(at.a as u16, kind, place, at.p as u32);
+            self.count_fault_at(id, kind, place);
         }
         // It is no upstream of its client's any more, but its unsent messages may still be wanted.
         let unseen = self.conns[id].has(flag::CONNECTING);
@@ -234,8 +263,15 @@ impl Core {
         if c.mode != Mode::Tail {
             return;
         }
-        if let Sink::Conn(dst) = std::mem::replace(&mut c.sink, Sink::Discard) {
-            self.doom(dst, WL_F_LOST);
+        let counted = c.why != 0;
+        let Sink::Conn(dst) = std::mem::replace(&mut c.sink, Sink::Discard) else { return };
+        if !counted {
+            return self.doom(dst, WL_F_LOST);
+        }
+        self.ends_by(dst, WL_F_LOST);
+        if let Some(d) = self.conns.get_mut(dst) {
+            d.set(flag::DOOMED);
+            self.mark_dirty(dst);
         }
     }
 

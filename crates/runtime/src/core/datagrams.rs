@@ -36,7 +36,7 @@ impl Core {
         if self.full(a, p) {
             self.engine.close(token, false);
             self.my_stats().apps[a as usize].ports[p as usize].turned_away.add(1);
-            return self.count_fault(a, WL_F_OVERLOAD, NO_PLACE, u32::from(p));
+            return self.count_fault(a, (WL_F_OVERLOAD, NO_PLACE), u32::from(p), Id::NIL);
         }
         let id = self.open_conn(token, Side::Client, a, p, 0);
         let port = &self.apps[a as usize].ports[p as usize];
@@ -249,7 +249,7 @@ impl Core {
     fn bad_datagram(&mut self, id: Id, call: Id, kind: u32, place: u32) {
         self.end_message(id);
         let at = self.target_of(id);
-        self.count_fault(at.a as u16, WL_F_BAD_REPLY, place, at.p as u32);
+        self.count_fault(at.a as u16, (WL_F_BAD_REPLY, place), at.p as u32, id);
         // One that is too long for us says nothing about its server.
         if kind != WL_F_TOO_LONG {
             self.backend_failed(at, Why::Nonsense);

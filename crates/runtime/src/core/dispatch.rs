@@ -585,8 +585,8 @@ impl Core {
             Ok(())
         });
         if let Err(kind) = sent {
-            let a = self.tasks[id].app;
-            self.count_fault(a, kind, crate::stats::NO_PLACE, port);
+            let (a, client) = (self.tasks[id].app, self.tasks[id].conn);
+            self.count_fault(a, (kind, crate::stats::NO_PLACE), port, client);
         }
     }
 }

@@ -67,7 +67,7 @@ impl Core {
         let part = self.new_part(id, flags);
         if self.entry_waits.all.len() >= MOST {
             let a = self.tasks[id].app;
-            self.count_fault(a, WL_F_OVERLOAD, NO_PLACE, NO_PORT);
+            self.count_fault(a, (WL_F_OVERLOAD, NO_PLACE), NO_PORT, self.tasks[id].conn);
             return self.complete_part(id, part, WL_F_OVERLOAD, None);
         }
         let app = self.tasks[id].app as usize;

@@ -5,6 +5,7 @@ use super::slab::Id;
 use super::types::{flag, Mode, Start, NO_PROTO};
 use super::{Core, Raw};
 use crate::abi::*;
+use crate::signal::HandlerFault;
 
 /// Faults waiting for the app's handlers in one batch; further ones are only counted.
 const QUEUE_MAX: usize = 1024;
@@ -23,9 +24,10 @@ enum Of {
 pub(super) const NO_PORT: u32 = u32::MAX;
 
 impl Core {
-    /// Counts a fault that no line about an answer tells.
-    pub(super) fn count_fault(&mut self, a: u16, kind: u32, place: u32, port: u32) {
-        self.log_fault(a, (kind, place), port, Id::NIL);
+    /// Counts a fault that no line about an answer tells. `id`: the connection that it is about, or
+    /// nil.
+    pub(super) fn count_fault(&mut self, a: u16, (kind, place): HandlerFault, port: u32, id: Id) {
+        self.log_fault(a, (kind, place), port, id);
         self.add_fault(a, kind, place, port);
     }
 
@@ -70,18 +72,18 @@ impl Core {
     /// begun, the client is cut off.
     fn end_with_fault(&mut self, id: Id, kind: u32, place: u32, told: u32) {
         let t = &self.tasks[id];
-        let (a, slot, conn, suspended) = (t.app, t.slot, t.conn, t.suspended);
+        let (a, slot, conn, src, suspended) = (t.app, t.slot, t.conn, t.src, t.suspended);
         let silent = self.slots.get(slot).is_some_and(|s| s.silent);
         if !(silent && kind == WL_F_NO_REPLY) {
             let port = self.conns.get(conn).map_or(0, |c| u32::from(c.port));
+            let about = if self.conns.get(conn).is_some_and(|c| c.member != 0) { src } else { conn };
             match self.slots.get(slot).is_some_and(|s| !s.silent) {
                 true => self.add_fault(a, kind, place, port),
-                false => self.count_fault(a, kind, place, port),
+                false => self.count_fault(a, (kind, place), port, about),
             }
         }
         self.note_fault(slot, kind);
         if self.conns.get(conn).is_some_and(|c| c.member != 0) {
-            let src = self.tasks[id].src;
             self.tell_fault(conn, (told, place), Start::default(), true);
             self.keeps_pace(src, conn);
         }

@@ -80,11 +80,11 @@ impl Core {
 
     /// Sends a message to each client that is named.
     pub(super) fn host_deliver(&mut self, task: Id, handles: &[u64], parts: (Raw, u32), proto: u16, place: u32) {
-        let (app, head) = (self.tasks[task].app, parts.0);
+        let (app, conn, head) = (self.tasks[task].app, self.tasks[task].conn, parts.0);
         let (here, more) = self.tail_here(task, parts.1);
         if more {
             // Its rest could not be sent to several.
-            return self.count_fault(app, WL_F_OVERLOAD, place, NO_PORT);
+            return self.count_fault(app, (WL_F_OVERLOAD, place), NO_PORT, conn);
         }
         // SAFETY: program bytes, valid during the call.
         let (head, rest) = unsafe { (head.slice(), here.slice()) };
@@ -137,7 +137,7 @@ impl Core {
     fn not_delivered(&mut self, r: &Record, receivers: usize, kind: u32) {
         for _ in 0..receivers {
             if !r.closes || kind == WL_F_OVERLOAD {
-                self.count_fault(r.app, kind, r.place, NO_PORT);
+                self.count_fault(r.app, (kind, r.place), NO_PORT, Id::NIL);
             }
         }
     }

@@ -55,7 +55,12 @@ impl Core {
         if id == client {
             c.at_rest = false;
         }
-        if self.conns[dst].out.len() > HIGH {
+        let now = self.now;
+        let d = &mut self.conns[dst];
+        if d.owed > 0 {
+            d.asked = now;
+        }
+        if d.out.len() > HIGH {
             self.falls_behind(id, dst);
         }
         self.count_run(id, dst, messages);

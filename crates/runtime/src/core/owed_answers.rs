@@ -22,9 +22,15 @@ impl Conn {
     }
 
     /// Takes over what another upstream, whose messages go out before its own, has owed.
-    pub(super) fn owes_for(&mut self, before: (u32, bool)) {
+    pub(super) fn owes_for(&mut self, before: (u32, bool), now: u64) {
         self.unfinished |= before.1 && self.owed == 0;
         self.owed = self.owed.saturating_add(before.0);
+        self.asked = now;
+    }
+
+    /// Whether its server owes an answer, and has said nothing since it was asked.
+    pub(super) fn is_silent(&self) -> bool {
+        self.owed > 0 && self.last_rx <= self.asked
     }
 }
 
@@ -36,13 +42,41 @@ impl Core {
             return;
         }
         let flags = self.facts_of_sent(task, proto, head);
+        let now = self.now;
         let c = &mut self.conns[upstream];
+        // Further questions give a server that has not begun its answer no more time.
+        if flags & WL_M_OWES == 0 || !c.is_silent() {
+            c.asked = now;
+        }
         if flags & WL_M_OWES != 0 {
             c.owed = c.owed.saturating_add(1);
             c.unfinished = false;
+            self.arm_answer(upstream);
         } else if flags & WL_M_UNFINISHED != 0 {
             c.unfinished = true;
         }
+    }
+
+    /// Sets the timer of an upstream whose server owes an answer.
+    pub(super) fn arm_answer(&mut self, upstream: Id) {
+        if let Some(at) = self.answer_due(upstream) {
+            self.arm(upstream, at);
+        }
+    }
+
+    /// When a server that owes an answer counts as silent. Once it has begun the answer, it has the
+    /// time between two pieces of one. It also has it while a long message goes to it.
+    pub(super) fn answer_due(&self, upstream: Id) -> Option<u64> {
+        let c = &self.conns[upstream];
+        let o = &self.apps[c.app as usize].ports[c.port as usize].options;
+        if o.answer_timeout == 0 || c.owed == 0 {
+            return None;
+        }
+        Some(match c.is_silent() {
+            _ if self.is_fed(upstream) => c.last_rx.max(c.last_tx).saturating_add(o.stream_timeout),
+            true => c.asked.saturating_add(o.answer_timeout),
+            false => c.last_rx.max(c.asked).saturating_add(o.stream_timeout),
+        })
     }
 
     /// A server has said a message.

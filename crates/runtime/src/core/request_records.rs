@@ -3,7 +3,7 @@
 
 use super::app::{App, AppCore};
 use super::slab::Id;
-use super::types::{Side, Target, BACKENDS, NO_BACKEND};
+use super::types::{Side, Target, BACKENDS, CLIENT, NO_BACKEND};
 use super::Core;
 use crate::abi::*;
 use crate::access_log::LoggedRequest;
@@ -168,26 +168,46 @@ impl Core {
     }
 
     /// A line about a fault that ends no request, if all faults are logged. `id`: its connection.
+    /// One of a conversation that is no fault of its client is told anyway, as the client is.
     pub(super) fn log_fault(&self, a: u16, (kind, place): HandlerFault, port: u32, id: Id) {
-        if !self.log_faults || self.virtual_time {
+        let told = ours(kind) && self.conns.get(id).is_some_and(|c| c.member != 0);
+        if !(told || self.log_faults) || self.virtual_time {
             return;
         }
         let app = &self.apps[a as usize].app;
         let Some(more) = app.told.may(kind, self.now / 1_000_000_000) else { return };
         let port = app.desc.ports.get(port as usize).map(|p| format!(".{}", p.name)).unwrap_or_default();
-        let peer = match self.conns.get(id) {
-            Some(c) => match c.side {
-                Side::Client => format!(": client {}", std::net::SocketAddr::from(c.c.peer)),
-                Side::Backend => self.apps[c.app as usize]
-                    .backend_name((c.port, c.endpoint()))
-                    .map(|b| format!(": backend {b}"))
-                    .unwrap_or_default(),
-            },
-            None => String::new(),
-        };
+        let peer = self.peers_of(id);
         let (name, at) = (app.fault_name(kind), app.place_at(place));
         let more = if more > 0 { format!("; {more} more since the last such line") } else { String::new() };
         log::warn!(target: "app", "{}{port}: {name}{at}{peer}{more}", app.desc.app);
+    }
+
+    /// The client and the backend that a connection's fault is about.
+    fn peers_of(&self, id: Id) -> String {
+        let Some(c) = self.conns.get(id) else { return String::new() };
+        let (client, backend) = match (c.side, c.member) {
+            (Side::Client, CLIENT) => (Some(id), self.upstreams(id).first().copied().filter(|_| c.own.len() == 1)),
+            (Side::Client, _) => (Some(id), None),
+            (Side::Backend, 0) => {
+                (self.calls.get(c.first).filter(|_| c.count == 1).map(|k| self.asker(k.task)), Some(id))
+            }
+            (Side::Backend, _) => (Some(c.client), Some(id)),
+        };
+        let client = client.and_then(|c| self.conns.get(c)).map(|c| std::net::SocketAddr::from(c.c.peer));
+        let backend = backend
+            .and_then(|b| self.conns.get(b))
+            .and_then(|b| self.apps[b.app as usize].backend_name((b.port, b.endpoint())));
+        match (client, backend) {
+            (Some(c), Some(b)) => format!(": client {c}, backend {b}"),
+            (Some(c), None) => format!(": client {c}"),
+            (None, Some(b)) => format!(": backend {b}"),
+            (None, None) => String::new(),
+        }
+    }
+
+    fn asker(&self, task: Id) -> Id {
+        self.tasks.get(task).map_or(Id::NIL, |t| t.conn)
     }
 
     /// Every fault gets a line from now on.

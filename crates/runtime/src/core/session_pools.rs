@@ -213,7 +213,7 @@ impl Core {
         if c.out.is_empty() {
             c.last_tx = self.now;
         }
-        let span = self.apps[at.a].ports[at.p].options.answer_timeout;
+        let span = self.apps[at.a].ports[at.p].options.reset_timeout();
         self.arm(id, self.now.saturating_add(span));
         self.mark_dirty(id);
         if !self.conns[id].input.is_empty() {

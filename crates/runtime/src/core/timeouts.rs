@@ -159,10 +159,7 @@ impl Core {
             Due::Session => self.waited_in_vain(id),
             Due::Connect if self.conns[id].greets > 0 => self.not_greeted(id, Why::Silent),
             Due::Connect => self.connect_failed(id, false),
-            Due::Idle if client => {
-                self.ends_by(id, WL_F_IDLE);
-                self.close_conn(id, false)
-            }
+            Due::Idle if client => self.conversation_idle(id),
             Due::Linger if client => self.close_conn(id, false),
             Due::Linger | Due::Idle => self.close_conn(id, false),
             Due::Write if client => {
@@ -229,7 +226,7 @@ impl Core {
             return (self.session_kept_until(id), Due::Idle);
         }
         if c.pooling.is_nobodys() {
-            consider(c.since.saturating_add(o.answer_timeout), Due::Call);
+            consider(c.since.saturating_add(o.reset_timeout()), Due::Call);
             return best;
         }
         if c.member != 0 {
@@ -287,7 +284,7 @@ impl Core {
         } else if client {
             (self.last_moved(id).saturating_add(o.idle_timeout), Due::Idle)
         } else {
-            (u64::MAX, Due::Nothing)
+            (self.answer_due(id).unwrap_or(u64::MAX), Due::Call)
         }
     }
 

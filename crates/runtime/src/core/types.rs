@@ -232,6 +232,8 @@ pub struct Conn {
     /// message waits for another one (`owes when`, `unfinished when`).
     pub owed: u32,
     pub unfinished: bool,
+    /// When its server was last sent something, as far as it owes answers since.
+    pub asked: u64,
     /// When it was opened.
     pub opened: u64,
     /// Of a conversation: others wait until it has taken its output.
@@ -356,6 +358,7 @@ impl Default for Conn {
             at_rest: true,
             owed: 0,
             unfinished: false,
+            asked: 0,
             opened: 0,
             waited: false,
             on_hold: false,
