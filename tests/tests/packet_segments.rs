@@ -372,6 +372,56 @@ app counted {
     }
 }
 
+/// Tables of all kinds that a later segment has: what its handlers walk over, what is dumped, and
+/// what is loaded again.
+#[test]
+fn tables_of_a_later_segment_are_walked_and_dumped() {
+    let folder = Folder::new("segments-tables");
+    let text = r#"
+app kept {
+    port wire = nic("a"), out = nic("b")
+    state at: u64
+    table exact: u32 -> u64 { capacity 2000, reject }
+    table prefix_table: lpm ip4 -> u8 { capacity 10 }
+    queue q { depth 256, lossless }
+    segment s on PLACE { on wire(p) { p -> q } }
+    segment r on CORES {
+        on q(p) {
+            exact[7] += 1
+            prefix_table.insert(prefix(10.0.0.0, 8), 3)
+            p -> out
+        }
+        on end {
+            at = 0
+            loop max 100 {
+                let (next, found) = exact.next(at)
+                if let e = found { let (k, v) = e  log "walk ", k, " ", v }
+                at = next
+                if at == 0xffffffffffffffff { break }
+            }
+        }
+    }
+}
+"#;
+    write(&folder.file("in.pcap"), &traffic(8, 100, &[0]));
+    let args = ["--bind", "wire=pcap:@/in.pcap", "--bind", "out=null"];
+    let dumps = ["--dump", "exact=@/exact.csv", "--dump", "prefix_table=@/prefix.csv"];
+    let loads = ["--load", "exact=@/exact.csv", "--load", "prefix_table=@/prefix.csv"];
+    for (place, cores) in [("cpu(1)", "cpu(0)"), ("nic", "cpu(0)"), ("cpu(0)", "nic")] {
+        let program = text.replace("PLACE", place).replace("CORES", cores);
+        std::fs::write(folder.file("program.loom"), program).expect("the folder is writable");
+        for way in [&[][..], &["--interpret"][..]] {
+            let said = folder.run("program.loom", &[&args[..], &dumps[..], way].concat());
+            assert!(said.contains("walk 7 100"), "{place} {cores} {way:?}: {said}");
+            let said = folder.run("program.loom", &[&args[..], &dumps[..], &loads[..], way].concat());
+            assert!(said.contains("walk 7 200"), "{place} {cores} {way:?}: {said}");
+            let rows = |name: &str| std::fs::read_to_string(folder.file(name)).expect("the table");
+            assert_eq!(rows("exact.csv"), "key,value\n7,200\n", "{place} {cores} {way:?}");
+            assert_eq!(rows("prefix.csv"), "key,value\n10.0.0.0/8,3\n", "{place} {cores} {way:?}");
+        }
+    }
+}
+
 /// Frames that lie in memory, and are shown again and again, are copied before they cross.
 #[test]
 fn frames_in_memory_cross() {

@@ -216,6 +216,7 @@ impl AppPorts<'_> {
         load: impl FnOnce(&Settings) -> Result<Object, wireloom_xdp::Error>,
         bind: &mut Vec<String>,
     ) -> Result<Placed, Failure> {
+        self.apart(&parts)?;
         let mut object = load(&self.values(source, &parts)?)?;
         self.connect(&mut object, source)?;
         if let Some(why) = object.once() {
@@ -230,6 +231,22 @@ impl AppPorts<'_> {
             bind.push(binding);
         }
         Ok(placed)
+    }
+
+    /// An interface runs one program of an app.
+    fn apart(&self, parts: &[Part]) -> Result<(), Failure> {
+        let mut taken: Vec<(&String, PortId)> = Vec::new();
+        for (name, port) in parts.iter().flat_map(|p| p.interfaces.iter().map(|name| (name, p.port))) {
+            if let Some((_, other)) = taken.iter().find(|t| t.0 == name) {
+                let [port, other] = [port, *other].map(|p| &self.m.ports[p.index()].name);
+                return Err(Failure::Said(format!(
+                    "port `{port}`: port `{other}` is at `{name}`, too, and the hook of an interface runs one \
+                     program; name another interface, or handle all of its frames at one port"
+                )));
+            }
+            taken.push((name, port));
+        }
+        Ok(())
     }
 
     /// The interfaces whose frames may come to the process.

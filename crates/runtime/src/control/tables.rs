@@ -86,14 +86,12 @@ impl<'v> HostedTable<'v> {
     /// Cores that are read.
     fn parts(&self) -> Range<usize> {
         let all = self.cores();
-        if self.copied() {
-            return all.start..all.start + 1;
-        }
-        if !self.per_core() {
-            return all;
-        }
         let part = self.is().cores_that_count(all.len(), &self.desc.segments);
-        all.start + part.start..all.start + part.end
+        let part = all.start + part.start..all.start + part.end;
+        match self.copied() {
+            true => part.start..part.start + 1,
+            false => part,
+        }
     }
 
     fn entries(&self) -> u64 {

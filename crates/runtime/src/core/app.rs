@@ -277,6 +277,8 @@ fn check(program: &Program, desc: &Desc) -> Result<(), Error> {
 pub struct AppCore {
     pub app: Arc<App>,
     pub wl: Box<wl_core>,
+    /// It tells what another device has counted: the first core of the process.
+    pub tells_outside: bool,
     pub host: Box<wl_host>,
     pub seen: SeenSettings,
     pub protos: Vec<Proto>,
@@ -379,6 +381,7 @@ impl AppCore {
             _ => None,
         });
         let mut core = AppCore {
+            tells_outside: index == 0,
             protos: app.desc.protocols.iter().map(|p| Proto::of(p, app.program.units())).collect(),
             fault_handlers: on(&|h| matches!(h, HandlerOn::Fault)),
             logged: None,
@@ -436,9 +439,9 @@ impl AppCore {
         }
     }
 
-    /// The count of another device. The first core tells it.
+    /// The count of another device. One core tells it.
     pub fn counted_outside(&self, counter: usize) -> u64 {
-        if self.wl.index == 0 {
+        if self.tells_outside {
             self.app.program.outside().map_or(0, |o| o.counter(counter))
         } else {
             0

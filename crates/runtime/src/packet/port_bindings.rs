@@ -24,8 +24,8 @@ use super::pcap::{self, LinkType, Reader, Style, Writer};
 use super::pool::{Pool, Region};
 use super::port::FramePort;
 use super::port_targets::{
-    depth, files_apart, frame_handler, is_outside, list, port_targets, write_what_is_missing, Carrier, PortTarget,
-    PortTargets,
+    depth, files_apart, frame_handler, interfaces_apart, is_outside, list, port_targets, write_what_is_missing,
+    Carrier, PortTarget, PortTargets,
 };
 use super::queue::Queue;
 use super::shared_ports::{Common, Opened, SendsBy, Tap};
@@ -183,6 +183,7 @@ fn all_targets(app: &App, options: &Options) -> Result<Vec<PortTargets>, Error> 
     };
     let mut ports = app.desc.ports.iter().enumerate().map(of).collect::<Result<Vec<_>, _>>()?;
     write_what_is_missing(&mut ports);
+    interfaces_apart(&app.desc, options, &mut ports)?;
     Ok(ports)
 }
 

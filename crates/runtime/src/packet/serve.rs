@@ -175,12 +175,15 @@ impl Prepared {
         let mut cores =
             Cores { group, wakers, threads: Vec::new(), stop: options.stop.clone(), started: Instant::now() };
         let segmented = !segments.is_empty();
+        let segment_of = SegmentDesc::of_cores(segments);
         let first = here.iter().position(|h| *h).unwrap_or(0);
         for (index, mut core) in cores_of(&apps, &mut plan, meshes, &stats, &each[0]).into_iter().enumerate() {
             if !here[index] {
                 continue;
             }
-            core.set_rank(here[..index].iter().filter(|h| **h).count() as u32);
+            // Of an app with segments, among those of its segment: no other one has its tables.
+            let beside = (0..index).filter(|c| here[*c] && segment_of.get(*c) == segment_of.get(index));
+            core.set_rank(beside.count() as u32, index == first);
             if options.log_faults {
                 core.log_faults();
             }

@@ -17,10 +17,11 @@ use serde_json::Value;
 use std::collections::HashSet;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
-use wireloom_ir::desc::{Desc, ParamValue, SignalDesc, TableDesc};
+use wireloom_ir::desc::{Desc, ParamValue, SegmentDesc, SignalDesc, TableDesc};
 use wireloom_ir::suggestions;
 
 fn signal<'a>(desc: &'a Desc, table: &str, what: &str) -> Result<&'a SignalDesc, Error> {
@@ -223,12 +224,23 @@ pub fn dump(
         }
         let next = signal(desc, table, "next")?;
         let shape = shape(desc, table, next)?;
-        let parts = if divided(desc, table) { cores.len() } else { cores.len().min(1) };
-        let parts = find(desc, table).map_or(0..parts, |t| t.cores_that_count(parts, &desc.segments));
+        let parts = find(desc, table).map_or(0..cores.len(), |t| parts_of(t, desc, cores));
+        let parts = if divided(desc, table) { parts } else { parts.start..parts.end.min(parts.start + 1) };
         let out = BufWriter::new(File::create(file).map_err(fail)?);
         write_table(next, &shape, &mut cores[parts], is_csv(file), out).map_err(fail)?;
     }
     Ok(counted)
+}
+
+/// The cores of this process whose entries of a table count.
+fn parts_of(t: &TableDesc, desc: &Desc, cores: &[PacketCore]) -> Range<usize> {
+    let of_app = t.cores_that_count(SegmentDesc::of_cores(&desc.segments).len(), &desc.segments);
+    let [first, end] = [of_app.start, of_app.end].map(|n| cores.partition_point(|c| c.index() < n));
+    if first < end {
+        first..end
+    } else {
+        0..cores.len()
+    }
 }
 
 fn write_table(

@@ -444,10 +444,10 @@ impl PacketCore {
         self.index
     }
 
-    /// Its number among the cores of its process, as the program knows it: the first one shows
-    /// tables that all of them share.
-    pub fn set_rank(&mut self, rank: u32) {
-        self.app.wl.index = rank;
+    /// Its number among the cores of its process, or of its segment, as the program knows it: the
+    /// first one shows tables that all of them share. `first`: of the process.
+    pub fn set_rank(&mut self, rank: u32, first: bool) {
+        (self.app.wl.index, self.app.tells_outside) = (rank, first);
     }
 
     /// The app of this core, and what is counted of it.
