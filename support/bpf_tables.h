@@ -34,6 +34,13 @@ static __attribute__((noinline)) int wl_wait_for(uint32_t *lock) {
     bpf_loop(WL_TRIES, wl_try, &w, 0);
     return (int)w.got;
 }
+/* Small functions of tables. All calls together have a stack of 512 bytes, of which each takes at
+   least 16. With WL_FLAT these are parts of their callers. */
+#ifdef WL_FLAT
+#define WL_SMALL WL_INLINE
+#else
+#define WL_SMALL __attribute__((noinline))
+#endif
 /* Whether no other processor can be at a table: the program's only interface has one receiving
    queue, whose frames the kernel handles one after the other, and the process changes nothing. An
    atomic operation would wait for its line to come from memory. */
@@ -284,7 +291,7 @@ WL_INLINE void map##_take(struct map##_line *line, uint64_t i, const struct map#
 } \
 /* Makes an entry of a locked line go, if the lock of its own line is to be had, too. `mine`: \
    another line that is locked. */ \
-__attribute__((noinline)) int map##_go(struct map##_line *line, uint64_t i, uint32_t mine) { \
+WL_SMALL int map##_go(struct map##_line *line, uint64_t i, uint32_t mine) { \
     if (!line || i >= (slots) || !line->slot[i].used) return 0; \
     struct map##_slot *s = &line->slot[i]; \
     if (!(line->mark[i] & WL_GUEST)) { s->used = 0; return 1; } \
@@ -391,7 +398,7 @@ __attribute__((noinline)) uint64_t map##_room(const struct map##_key *k, uint64_
     return found ? w.place : 0; \
 } \
 /* The same, with an entry that makes room. */ \
-__attribute__((noinline)) uint64_t map##_elsewhere(const struct map##_key *k, uint64_t hash, uint64_t now) { \
+WL_SMALL uint64_t map##_elsewhere(const struct map##_key *k, uint64_t hash, uint64_t now) { \
     uint64_t place = k ? map##_room(k, hash, now) : 0; \
     for (uint32_t j = 0; j <= WL_OTHERS && !place; j++) place = map##_evict(k, hash, now, j); \
     return place; \

@@ -27,6 +27,8 @@ pub enum Thrift {
     /// The stack has no room for the places of headers, and handlers are compiled once.
     Spare,
     /// Values are also computed anew where that saves room.
+    Sparer,
+    /// Functions of tables make fewer calls, and clang keeps no value for two uses of it.
     Sparest,
 }
 
@@ -35,6 +37,7 @@ impl Thrift {
         match self {
             Thrift::Fast => "fast",
             Thrift::Spare => "spare",
+            Thrift::Sparer => "sparer",
             Thrift::Sparest => "sparest",
         }
     }
@@ -76,11 +79,23 @@ impl Compiled {
 }
 
 /// From what is fastest to what needs least of the stack.
-const WAYS: [&[&str]; 4] = [
+const WAYS: [&[&str]; 5] = [
     &[],
     &["-DWL_NO_NEAR"],
     &["-DWL_NO_NEAR", "-DWL_PLACES_KEPT", "-Os"],
     &["-DWL_NO_NEAR", "-DWL_PLACES_KEPT", "-Os", "-mllvm", "-sink-insts-to-avoid-spills"],
+    &[
+        "-DWL_NO_NEAR",
+        "-DWL_PLACES_KEPT",
+        "-DWL_FLAT",
+        "-Os",
+        "-mllvm",
+        "-sink-insts-to-avoid-spills",
+        "-mllvm",
+        "-disable-machine-cse",
+        "-mllvm",
+        "-regalloc=basic",
+    ],
 ];
 
 struct Job<'a> {
@@ -100,7 +115,8 @@ impl Job<'_> {
         let ways = match thrift {
             Thrift::Fast => &WAYS[..],
             Thrift::Spare => &WAYS[2..],
-            Thrift::Sparest => &WAYS[3..],
+            Thrift::Sparer => &WAYS[3..],
+            Thrift::Sparest => &WAYS[4..],
         };
         let mut out = self.clang(dir, ways[0])?;
         let once = (thrift == Thrift::Fast && !out.status.success()).then(|| first_error(&out.stderr));
@@ -110,7 +126,7 @@ impl Job<'_> {
             }
         }
         if !out.status.success() && String::from_utf8_lossy(&out.stderr).contains("BPF stack limit") {
-            return Err(Error::Stack("clang: the stack limit is exceeded".into()));
+            return Err(Error::Stack { program: None, why: "clang: the stack limit is exceeded".into() });
         }
         if !out.status.success() {
             return Err(Error::Compile(String::from_utf8_lossy(&out.stderr).chars().take(4000).collect()));

@@ -30,9 +30,16 @@ pub enum Error {
         place: Option<String>,
         why: String,
     },
-    /// The programs need more of the stack than the kernel has for one and all that it calls. The
-    /// verifier's words.
-    Stack(String),
+    /// A program, if it is known which, needs more of the stack than the kernel has for it and all
+    /// that it calls. The verifier's words.
+    Stack {
+        program: Option<String>,
+        why: String,
+    },
+    /// A program has more ways through it than the verifier follows.
+    Long {
+        program: String,
+    },
     NoInterface(String),
     /// Another program is in front of the interface.
     Taken {
@@ -81,9 +88,13 @@ impl fmt::Display for Error {
                 let place = place.as_ref().map_or(String::new(), |p| format!(" at {p}"));
                 write!(f, "internal error: the kernel refuses the program{place}: {why}; please report it")
             }
-            Error::Stack(why) => write!(
+            Error::Stack { program, why } => {
+                let handler = program.as_ref().map_or("a handler".to_string(), |p| format!("the handler `{p}`"));
+                write!(f, "{handler} needs more than the kernel's stack of {STACK} bytes ({why}); {APART}")
+            }
+            Error::Long { program } => write!(
                 f,
-                "a handler needs more than the kernel's stack of {STACK} bytes ({why}); leave it on the CPU, or give a part of it to a handler behind a queue"
+                "the handler `{program}` is too long for the kernel's verifier, which gives up after {VERIFIED} instructions; {APART}"
             ),
             Error::NoInterface(name) => {
                 write!(f, "there is no interface `{name}`; `ip link` shows those of this machine")
@@ -103,6 +114,12 @@ impl fmt::Display for Error {
 
 /// Bytes that a program and all that it calls have for their values (`MAX_BPF_STACK`).
 const STACK: usize = 512;
+
+/// Instructions that the verifier follows (`BPF_COMPLEXITY_LIMIT_INSNS`).
+const VERIFIED: &str = "1,000,000";
+
+/// The way out of both.
+const APART: &str = "leave it on the CPU, or give a part of it to a handler behind a queue";
 
 /// The oldest kernel that has all that generated programs use (`bpf_loop`).
 pub const OLDEST: (u32, u32) = (5, 17);
@@ -129,12 +146,13 @@ pub(crate) fn missing(name: &str) -> Error {
 
 pub(crate) fn of_loading(e: EbpfError) -> Error {
     match e {
-        EbpfError::ProgramError(e) => of_program(e),
+        EbpfError::ProgramError(e) => of_program("", e),
         e => Error::Compile(e.to_string()),
     }
 }
 
-pub(crate) fn of_program(e: ProgramError) -> Error {
+/// `name`: of the program.
+pub(crate) fn of_program(name: &str, e: ProgramError) -> Error {
     match e {
         ProgramError::LoadError { verifier_log, .. } => {
             let log = verifier_log.to_string();
@@ -143,7 +161,10 @@ pub(crate) fn of_program(e: ProgramError) -> Error {
             }
             let (place, why) = refusal(&log);
             if why.starts_with("combined stack size") {
-                return Error::Stack(why);
+                return Error::Stack { program: Some(name.into()), why };
+            }
+            if why.starts_with("BPF program is too large") {
+                return Error::Long { program: name.into() };
             }
             Error::Refused { place, why }
         }

@@ -36,7 +36,7 @@ impl Hand {
         for (_, program) in ebpf.programs_mut() {
             let program: &mut Xdp =
                 program.try_into().map_err(|e: aya::programs::ProgramError| Error::Compile(e.to_string()))?;
-            program.load().map_err(crate::error::of_program)?;
+            program.load().map_err(|e| crate::error::of_program("written by hand", e))?;
         }
         Ok(Hand { ebpf })
     }

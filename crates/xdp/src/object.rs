@@ -164,7 +164,7 @@ impl Object {
         let Portable { first, spare, once } = programs;
         let spare = |thrift| match thrift {
             Thrift::Fast | Thrift::Spare => Ok(spare.clone()),
-            Thrift::Sparest => Err(Error::Stack("of this executable".into())),
+            Thrift::Sparer | Thrift::Sparest => Err(Error::Stack { program: None, why: "of this executable".into() }),
         };
         let load = |bytes| Object::load_compiled(source, settings, bytes, (&here, &globals));
         Object::load_either(source, Compiled { bytes: first, once }, &spare, &load)
@@ -179,9 +179,12 @@ impl Object {
     ) -> Result<Object, Error> {
         let (mut object, once) = match load(compiled.bytes) {
             // A function has room on the stack, but not with those that it calls.
-            Err(Error::Stack(why)) => (Object::load_spare(spare, load)?, Some(why)),
+            Err(Error::Stack { why, .. }) => (Object::load_spare(spare, load)?, Some(why)),
             // Or a handler's second copy is too much.
             Err(Error::Refused { why, .. }) if source.has_copies => (Object::load_spare(spare, load)?, Some(why)),
+            Err(Error::Long { .. }) if source.has_copies => {
+                (Object::load_spare(spare, load)?, Some("the two are too long for the verifier".into()))
+            }
             loaded => (loaded?, compiled.once),
         };
         object.once = once.filter(|_| source.has_copies);
@@ -189,11 +192,17 @@ impl Object {
     }
 
     fn load_spare(spare: &Spare, load: &dyn Fn(Vec<u8>) -> Result<Object, Error>) -> Result<Object, Error> {
-        match load(spare(Thrift::Spare)?) {
+        let mut loaded = load(spare(Thrift::Spare)?);
+        for thrift in [Thrift::Sparer, Thrift::Sparest] {
+            let Err(Error::Stack { .. }) = &loaded else { break };
             // Another clang may not know how.
-            Err(Error::Stack(why)) => spare(Thrift::Sparest).map_or(Err(Error::Stack(why)), load),
-            loaded => loaded,
+            let Ok(bytes) = spare(thrift) else { break };
+            match load(bytes) {
+                Err(Error::Long { .. }) => break,
+                again => loaded = again,
+            }
         }
+        loaded
     }
 
     /// `globals`: constants of programs that were compiled for any machine.
@@ -261,7 +270,7 @@ impl Object {
         let begin = Instant::now();
         let mut ebpf = loader.load(&bytes).map_err(of_loading)?;
         for name in source.names() {
-            program(&mut ebpf, name)?.load().map_err(of_program)?;
+            program(&mut ebpf, name)?.load().map_err(|e| of_program(name, e))?;
         }
         let took = begin.elapsed();
         let cores = Arc::new(Shared::writable(states.map(), core_size * processors as usize)?);
@@ -349,7 +358,7 @@ impl Object {
     /// The descriptor of a program for frames.
     pub(crate) fn descriptor(&self, program: usize) -> Result<&ProgramFd, Error> {
         let name = self.source.programs.get(program).map_or("", |p| &p.name);
-        self.ebpf.program(name).ok_or_else(|| missing(name))?.fd().map_err(of_program)
+        self.ebpf.program(name).ok_or_else(|| missing(name))?.fd().map_err(|e| of_program(name, e))
     }
 
     /// Sets the time of programs that were loaded with [`Settings::manual_time`], in nanoseconds.
