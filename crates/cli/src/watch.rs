@@ -94,7 +94,7 @@ fn samples(status: &Object, all: bool) -> Vec<Sample> {
             let place = f["place"].as_str().unwrap_or_default();
             add(format!("fault {} {place}", f["kind"].as_str().unwrap_or_default()).trim_end().into(), &f["count"]);
         }
-        for (what, of) in [("ports", "port"), ("merges", "merge")] {
+        for (what, of) in [("ports", "port"), ("merges", "merge"), ("hooks", "hook")] {
             for p in list(what) {
                 let port = p[of].as_str().unwrap_or_default().to_string();
                 for (k, v) in p.as_object().into_iter().flatten() {

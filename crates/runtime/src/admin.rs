@@ -128,11 +128,21 @@ fn app_status(a: &Hosted) -> Value {
         "app": desc.app,
         "ports": ports,
         "merges": merges,
+        "hooks": hooks_status(a),
         "faults": faults,
         "counters": counters,
         "tables": tables_status(a),
         "latency_us": { "p50": us(0.5), "p90": us(0.9), "p99": us(0.99), "p999": us(0.999) },
     })
+}
+
+/// Frames that the XDP hook has received, by their fate there.
+fn hooks_status(a: &Hosted) -> Vec<Value> {
+    let Some(outside) = a.app.program.outside().filter(|o| !o.fates().is_empty()) else { return Vec::new() };
+    let mut hook = serde_json::Map::from_iter([("hook".to_string(), json!("xdp"))]);
+    hook.extend(outside.fates().into_iter().map(|(fate, n)| (fate.to_string(), json!(n))));
+    hook.insert("lines_lost".into(), json!(outside.lines_lost()));
+    vec![Value::Object(hook)]
 }
 
 /// How many entries each table holds, as its own statistics say.

@@ -2,6 +2,7 @@
 
 use super::*;
 use serde_json::Value;
+use wireloom_tests::captures::{write, Frames};
 use wireloom_tests::net::Net;
 use wireloom_tests::Wireloom;
 
@@ -31,6 +32,7 @@ fn firewall_live() {
     net.until("the network is blocked", || !answers());
     let counted: Value = serde_json::from_str(&told(&["counter", "by_network", "--json"])).expect("JSON");
     assert!(counted.to_string().contains("by_network"), "{counted}");
+    assert!(told(&["counter", "--all"]).contains("xdp.dropped"));
     assert!(told(&["table", "networks"]).contains("10.8.0.0"));
     told(&["table", "networks", "delete", "key=10.8.0.0/24"]);
     net.until("a ping is answered again", answers);
@@ -353,5 +355,81 @@ fn rights_that_are_missing() {
             "wireloom: XDP needs root, or the capabilities CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON; this process lacks {lacks}\n"
         );
         assert!(out.code == Some(1) && out.text.ends_with(&why), "{}", out.text);
+    }
+}
+
+/// A frame without a whole header of Ethernet does not leave, and is not counted as sent.
+#[test]
+fn frames_without_a_header_are_not_sent() {
+    let Some(link) = process::Link::new() else { return };
+    let path = link.file("short.loom");
+    let text = "app short {\n    port i = nic(\"i\"), out = nic(\"a0\")\n    i -> out\n}\n";
+    std::fs::write(&path, text).expect("the folder is writable");
+    let frame = [&[2, 0, 0, 0, 0x0b, 1, 2, 0, 0, 0, 0, 0x77, 0x88, 0xb5][..], &[0; 50]].concat();
+    let frames: Frames = [13, 14, 1, 60].iter().enumerate().map(|(n, len)| (n as u64, frame[..*len].to_vec())).collect();
+    let capture = link.file("short.pcap");
+    write(std::path::Path::new(&capture), &frames);
+    for engine in ["nic", "afxdp", "afpacket"] {
+        let before = link.net.received("b", "b0");
+        let mut command = link.net.command("a", Wireloom::binary());
+        let [i, out] = [format!("i=pcap:{capture}"), format!("out={engine}:a0")];
+        let said = command.args(["run", &path, "--bind", &i, "--bind", &out]).output().expect("it runs");
+        let text = String::from_utf8_lossy(&said.stderr).into_owned() + &String::from_utf8_lossy(&said.stdout);
+        assert!(text.contains("4 frames received, 2 sent, 2 "), "{engine}: {text}");
+        link.net.until("two frames arrive", || link.net.received("b", "b0") >= before + 2);
+    }
+}
+
+/// Two ports of an app at one interface: AF_PACKET gives each frame to both, one may send beside a
+/// reader, and what cannot be is refused at the start.
+#[test]
+fn two_ports_at_one_interface() {
+    let Some(link) = process::Link::new() else { return };
+    let app = |name: &str, handlers: &str| {
+        let text = format!("app two {{\n    port a = nic(\"a0\"), b = nic(\"a0\")\n    counter by_a, by_b\n{handlers}\n}}\n");
+        let path = link.file(&format!("{name}.loom"));
+        std::fs::write(&path, text).expect("the folder is writable");
+        path
+    };
+    let mark = "where p.eth and p.eth.src == 02:00:00:00:00:77";
+    let both = app("both", &format!("on a(p) {mark} {{ by_a += 1 }}  on b(p) {mark} {{ by_b += 1 }}"));
+    let back = app("back", &format!("on a(p) {mark} {{ by_a += 1  p -> b }}"));
+    let half = app("half", "on a(p) on xdp { by_a += 1 }  on b(p) { by_b += 1 }");
+    let hook = app("hook", "on a(p) on xdp { by_a += 1 }  on b(p) on xdp { by_b += 1 }");
+    let frames = vec![[&[2, 0, 0, 0, 0x0b, 1, 2, 0, 0, 0, 0, 0x77, 0x88, 0xb5][..], &[0; 50]].concat(); 40];
+    let counters = link.file("counters.json");
+    let counted = |name: &str| {
+        let all: Value = serde_json::from_str(&std::fs::read_to_string(&counters).expect("a file")).expect("JSON");
+        all[name].as_u64().expect("a counter")
+    };
+    for engine in ["nic", "afpacket"] {
+        let [a, b] = ["a", "b"].map(|p| format!("{p}={engine}:a0"));
+        let dump = format!("counters={counters}");
+        let args = ["--control", "off", "--bind", &a, "--bind", &b, "--dump", &dump];
+        let mut run = link.net.app("a", &both, &args);
+        link.send(&frames);
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        let said = link.end(&mut run);
+        assert_eq!((counted("by_a"), counted("by_b")), (40, 40), "{engine}: {said}");
+        assert_eq!(said.contains("using AF_PACKET, which gives each frame to all"), engine == "nic", "{said}");
+
+        let mut run = link.net.app("a", &back, &args);
+        let before = link.net.received("b", "b0");
+        link.send(&frames);
+        link.net.until("the frames come back", || link.net.received("b", "b0") >= before + 40);
+        link.end(&mut run);
+        assert_eq!(counted("by_a"), 40, "{engine}");
+    }
+    let refused = [
+        (&half, "nic", "the hook of `a0` runs a program of this app"),
+        (&hook, "nic", "the hook of an interface runs one program"),
+        (&both, "afxdp", "an AF_XDP socket takes each frame for one port only"),
+    ];
+    for (path, engine, why) in refused {
+        let [a, b] = ["a", "b"].map(|p| format!("{p}={engine}:a0"));
+        let mut run = link.net.command("a", Wireloom::binary());
+        let said = run.args(["run", path, "--bind", &a, "--bind", &b]).output().expect("it runs");
+        let text = String::from_utf8_lossy(&said.stderr);
+        assert!(said.status.code() == Some(1) && text.contains(why), "{path}: {text}");
     }
 }

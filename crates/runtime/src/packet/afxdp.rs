@@ -36,6 +36,8 @@ const ASK_NS: u64 = 100_000_000;
 const KERNEL_HEADROOM: usize = 256;
 /// Ethernet's header and two VLAN tags, which an MTU does not count.
 const LINK_MAX: usize = 14 + 8;
+/// A frame without a whole header of Ethernet is not sent.
+const LINK_MIN: usize = 14;
 /// Buffers of one frame: as many as the kernel takes for one packet (MAX_SKB_FRAGS + 1).
 const PIECES: usize = 18;
 
@@ -394,7 +396,7 @@ impl AfXdp {
     /// Puts a frame into the ring.
     fn put(&mut self, pool: &mut Pool, buf: Buf, f: &wl_frame) -> bool {
         // The kernel would drop it without a word.
-        if f.n as usize > self.mtu + LINK_MAX || f.n == 0 {
+        if !(LINK_MIN..=self.mtu + LINK_MAX).contains(&(f.n as usize)) {
             pool.put(buf);
             return false;
         }
