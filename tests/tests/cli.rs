@@ -116,6 +116,11 @@ fn what_is_not_there_is_named() {
     refused(&Wireloom::command(&["fuzz", "std.http.Reqest", "--seconds", "1"]), &["did you mean `Request`?"]);
     refused(&Wireloom::command(&["fuzz", "std.htp.Request", "--seconds", "1"]), &["did you mean `std.http`?"]);
     refused(&Wireloom::command(&["run", "static_web"]), &["did you mean `apps/static_web.loom`?"]);
+    let option = |o: &str| Wireloom::command(&["run", "apps/static_web.loom", o]);
+    for (given, hint) in [("--port=8080", "`--set NAME=VALUE`"), ("--interface=eth0", "`--bind PORT=ENGINE:NAME`")] {
+        let said = option(given);
+        assert!(said.code == Some(2) && said.text.contains(hint), "{}", said.text);
+    }
     refused(&Wireloom::command(&["run", "apps/static_wbe.loom"]), &["did you mean `apps/static_web.loom`?"]);
     refused(&Wireloom::command(&["run", "std/http.loom"]), &["no app to run"]);
     refused(&Wireloom::command(&["build", "std/http.loom"]), &["no app to build"]);

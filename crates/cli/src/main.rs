@@ -32,6 +32,7 @@ mod watch;
 mod world;
 
 use args::{Cli, Command};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::Parser;
 use std::process::ExitCode;
 
@@ -41,9 +42,27 @@ fn main() -> ExitCode {
     serve::write_messages();
     serve::ended(match serve::payload::of_this_executable() {
         Ok(Some(payload)) => serve::built(payload),
-        Ok(None) => command(Cli::parse()),
+        Ok(None) => command(Cli::try_parse().unwrap_or_else(|e| refuse(e))),
         Err(e) => Err(e.into()),
     })
+}
+
+/// Prints an error of the command line, and ends. An unknown option may be meant for the app.
+fn refuse(mut e: clap::Error) -> ! {
+    let argument = match e.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(s)) if e.kind() == ErrorKind::UnknownArgument => s.clone(),
+        _ => e.exit(),
+    };
+    let Some(name) = argument.strip_prefix("--") else { e.exit() };
+    e.remove(ContextKind::TrailingArg);
+    let text = e.render().to_string();
+    eprintln!("{}", text.trim_end());
+    if matches!(name, "in" | "io" | "interface" | "iface" | "dev" | "device" | "nic") {
+        eprintln!("\nThe target of a frame port is given by `--bind PORT=ENGINE:NAME`: `--bind wire=nic:eth0`.");
+    } else if std::env::args().nth(1).is_some_and(|c| c == "run") {
+        eprintln!("\nA parameter of the app is given by `--set NAME=VALUE`, the target of a frame port by `--bind`.");
+    }
+    std::process::exit(2)
 }
 
 fn command(cli: Cli) -> Outcome {

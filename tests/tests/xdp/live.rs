@@ -380,8 +380,8 @@ fn frames_without_a_header_are_not_sent() {
     }
 }
 
-/// Two ports of an app at one interface: AF_PACKET gives each frame to both, one may send beside a
-/// reader, and what cannot be is refused at the start.
+/// Two ports of an app at one interface: AF_PACKET gives each frame to both. One may send beside a
+/// reader. Other pairs are refused at the start.
 #[test]
 fn two_ports_at_one_interface() {
     let Some(link) = process::Link::new() else { return };

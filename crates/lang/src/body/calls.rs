@@ -154,23 +154,22 @@ impl Lower<'_, '_> {
             match slots.get_mut(i) {
                 Some(s @ None) => *s = Some(&a.value),
                 Some(Some(_)) => return Err(self.err("E0308", a.value.span, "this parameter is given twice")),
-                None => {
-                    return Err(self.err(
-                        "E0308",
-                        span,
-                        format!("`{}` takes {} arguments, found {}", info.name, info.params.len(), args.len()),
-                    ))
-                }
+                None => return Err(self.arguments_of(info, args.len(), span)),
             }
         }
         match slots.iter().copied().collect::<Option<Vec<_>>>() {
             Some(all) => Ok(all),
-            None => Err(self.err(
-                "E0308",
-                span,
-                format!("`{}` takes {} arguments, found {}", info.name, info.params.len(), args.len()),
-            )),
+            None => Err(self.arguments_of(info, args.len(), span)),
         }
+    }
+
+    /// The number of arguments is wrong.
+    fn arguments_of(&mut self, info: &FnInfo, found: usize, span: Span) -> Reported {
+        let list: Vec<String> =
+            info.params.iter().map(|(name, ty)| format!("{}: {}", name.name, self.cx.show(ty))).collect();
+        let text = format!("`{}` takes {} arguments, found {found}", info.name, info.params.len());
+        let d = Diagnostic::error("E0308", span, text);
+        self.cx.report(d.note(format!("its parameters are ({})", list.join(", "))))
     }
 
     pub fn call_fn(&mut self, info: &Rc<FnInfo>, args: &[Arg], span: Span, sink: Option<Sink>) -> R<Val> {

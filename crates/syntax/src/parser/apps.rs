@@ -358,8 +358,19 @@ impl Parser<'_> {
     fn port_options(&mut self) -> P<Vec<(Ident, Expr)>> {
         self.braced(|p| {
             let name = p.any_word("an option")?;
+            p.no_sign_behind(&name);
             Ok((name, p.expr()?))
         })
+    }
+
+    /// `max_connections: 50` as other languages have it.
+    fn no_sign_behind(&mut self, name: &Ident) {
+        let Some(sign) = [":", "="].into_iter().find(|s| self.at_sign(s)) else { return };
+        let d = Diagnostic::error("E0101", self.span(), format!("expected the value of the option, found `{sign}`"))
+            .label("expected the value")
+            .hint(format!("an option is its name and a value: `{} …`", name.name));
+        self.report(d);
+        self.bump();
     }
 
     // ---- tables ----
@@ -392,6 +403,15 @@ impl Parser<'_> {
             "bloom" | "hyper_log_log" if !self.at_sign("->") => {
                 let value = named("bool", first.span);
                 (first, value)
+            }
+            _ if self.at_any_word() && !self.breaks(0) => {
+                let word = self.slice(first.span).to_string();
+                let d = Diagnostic::error("E0101", first.span, format!("there is no kind of table `{word}`"));
+                self.report(d.label("no kind of table").hint(
+                    "a table is exact by itself (`table t: K -> V`); kinds are `array`, `bloom`, `count_min`, \
+                     `hyper_log_log`, `lpm`, `ring` and `wildcard`",
+                ));
+                return Err(Abort);
             }
             _ => {
                 self.arrow("->", "=>", "between the types of key and value")?;
@@ -448,6 +468,7 @@ impl Parser<'_> {
     fn table_options(&mut self) -> P<Vec<(Ident, Option<Expr>)>> {
         self.braced(|p| {
             let name = p.any_word("an option of the table")?;
+            p.no_sign_behind(&name);
             let ends = p.breaks(0) || matches!(p.tok(), Tok::Sign("," | ";" | "}"));
             Ok((name, if ends { None } else { Some(p.expr()?) }))
         })

@@ -99,12 +99,7 @@ impl Parser<'_> {
             "app" => self.element().map(ItemKind::App),
             "table" | "global" => self.table().map(ItemKind::Table),
             "test" => self.test().map(ItemKind::Test),
-            "segment" => {
-                let d = Diagnostic::error("E0108", self.span(), "`segment` starts no item");
-                self.report(d.hint("a segment is part of an app: write it inside of `app name { … }`"));
-                Err(Abort)
-            }
-            "event" | "export" | "cache" | "queue" => self.not_yet(&format!("`{word}`")),
+            "event" => self.not_yet(&format!("`{word}`")),
             _ => self.unknown_item(word),
         }
     }
@@ -112,6 +107,11 @@ impl Parser<'_> {
     #[cold]
     fn unknown_item<T>(&mut self, word: &str) -> P<T> {
         let d = Diagnostic::error("E0108", self.span(), format!("`{word}` starts no item"));
+        if super::apps::MEMBERS.contains(&word) {
+            let hint = format!("`{word}` is a part of an app: write it inside of `app name {{ … }}`");
+            self.report(d.hint(hint));
+            return Err(Abort);
+        }
         let foreign = FOREIGN.iter().find(|(w, _)| *w == word).map(|(_, w)| *w);
         let d = match foreign.or_else(|| nearest(word, ITEM_WORDS)) {
             Some(near) => d.hint(format!("did you mean `{near}`?")),

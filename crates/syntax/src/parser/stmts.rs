@@ -40,6 +40,9 @@ impl Parser<'_> {
                 "`{}` is a member of an app or element: it stands beside the handlers, not in one",
                 name.name
             )),
+            _ if self.at_sign(":") && self.sign_at(1, "=") => {
+                d.hint(format!("a name is defined by `let {0} = …`, or by `var {0} = …` if it changes", name.name))
+            }
             Some(word) if *word != name.name => d.hint(format!("did you mean `{word}`?")),
             _ => d.label("this name stands alone, and the line goes on after it"),
         };
@@ -207,6 +210,11 @@ impl Parser<'_> {
 
     fn let_stmt(&mut self) -> P<StmtKind> {
         self.bump();
+        if self.at_word("mut") && self.token(1).tok == Tok::Word {
+            let d = Diagnostic::error("E0101", self.span(), "there is no `mut`");
+            self.report(d.hint("a name that changes is defined by `var`: `var n = 0`"));
+            return Err(super::Abort);
+        }
         let pattern = if self.at_any_word() && !self.sign_at(1, ".") && !self.sign_at(1, "(") && !self.at_word("_") {
             Pattern::Name(self.name("a value")?)
         } else {

@@ -444,7 +444,7 @@ impl PacketCore {
         self.index
     }
 
-    /// Its number among the cores of its process, or of its segment, as the program knows it: the
+    /// Its number among the cores of its process, or of its segment, as the program knows it. The
     /// first one shows tables that all of them share. `first`: of the process.
     pub fn set_rank(&mut self, rank: u32, first: bool) {
         (self.app.wl.index, self.app.tells_outside) = (rank, first);
