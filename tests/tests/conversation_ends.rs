@@ -161,6 +161,10 @@ fn limits_of_connections_hold_on_both_sides() {
     third.expect_silence(Duration::from_millis(200));
     let mut fourth = Client::connect(proxy.port);
     fourth.send("alone\n").expect("overload\n").expect_closed();
+    // One that says nothing hears of it as soon.
+    let begun = Instant::now();
+    Client::connect(proxy.port).expect("overload\n").expect_closed();
+    assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
     drop((one, two));
     std::thread::sleep(Duration::from_millis(300));
     let (mut client, mut server) = pair(&proxy, &mut backend);

@@ -5,7 +5,7 @@
 //! `overload` from its protocol, and is closed in order.
 
 use super::slab::Id;
-use super::types::flag;
+use super::types::{flag, Start, CLIENT};
 use super::{Core, LINGER_NS};
 use crate::abi::WL_F_OVERLOAD;
 use crate::engine::Token;
@@ -87,7 +87,7 @@ impl Core {
     }
 
     /// A connection over the limit: it gets an error when it speaks, and is soon closed if it does
-    /// not.
+    /// not. In a conversation it may wait for our word, and gets the error at once.
     pub(super) fn turn_away(&mut self, id: Id) {
         let c = &mut self.conns[id];
         c.set(flag::TURNED_AWAY);
@@ -95,15 +95,18 @@ impl Core {
         self.apps[a].ports[p].turned_away += 1;
         self.my_stats().apps[a].ports[p].turned_away.add(1);
         self.arm(id, self.now.saturating_add(LINGER_NS));
+        if self.conns[id].member == CLIENT {
+            self.client_over(id, (WL_F_OVERLOAD, NO_PLACE), Start::default());
+        }
     }
 
     /// Whether a connection that ends was turned away. One that has said nothing, and so has got no
-    /// answer, has its line in the log now.
-    pub(super) fn turned_away(&self, id: Id) -> bool {
+    /// answer, is counted now.
+    pub(super) fn turned_away(&mut self, id: Id) -> bool {
         let c = &self.conns[id];
         let away = c.has(flag::TURNED_AWAY);
         if away && !c.has(flag::LAST) && c.why == 0 {
-            self.log_fault(c.app, (WL_F_OVERLOAD, NO_PLACE), u32::from(c.port), id);
+            self.count_fault_at(id, WL_F_OVERLOAD, NO_PLACE);
         }
         away
     }

@@ -47,7 +47,7 @@ impl Core {
     }
 
     /// A client's conversation ends by a fault of its own message.
-    fn client_over(&mut self, id: Id, (kind, place): (u32, u32), start: Start) {
+    pub(super) fn client_over(&mut self, id: Id, (kind, place): (u32, u32), start: Start) {
         self.count_fault_at(id, kind, place);
         self.cut_off_readers(id);
         self.tell_fault(id, (kind, place), start, false);
