@@ -44,19 +44,34 @@ impl Thrift {
 }
 
 /// Compiles programs to an object with BTF and line information. `constants`: macros and their
-/// numbers. An object is kept where compiled programs are, and made once.
-pub fn compile(source: &XdpSource, thrift: Thrift, constants: &[(&str, u64)]) -> Result<Compiled, Error> {
-    compile_text(&source.text, thrift, constants)
+/// numbers. An object is kept where compiled programs are, and made once. `starting` is called
+/// before clang runs.
+pub fn compile(
+    source: &XdpSource,
+    thrift: Thrift,
+    constants: &[(&str, u64)],
+    starting: Option<fn()>,
+) -> Result<Compiled, Error> {
+    compile_text(&source.text, thrift, constants, starting)
 }
 
 /// The same for C that includes `bpf.h`.
-pub fn compile_text(text: &str, thrift: Thrift, constants: &[(&str, u64)]) -> Result<Compiled, Error> {
+pub fn compile_text(
+    text: &str,
+    thrift: Thrift,
+    constants: &[(&str, u64)],
+    starting: Option<fn()>,
+) -> Result<Compiled, Error> {
     let clang = clang().ok_or(Error::NoClang)?;
     let constants: String = constants.iter().map(|(name, n)| format!("#define {name} {n}ull\n")).collect();
     let mut inputs = vec![text, &constants, env!("CARGO_PKG_VERSION"), thrift.name()];
     inputs.extend(HEADERS.iter().flat_map(|(name, header)| [*name, *header]));
     let job = Job { clang: &clang, text, constants: &constants };
-    let kept = kept("hook", &clang, &inputs, || job.run(thrift).map(|c| c.to_bytes()))?;
+    let made = || {
+        starting.iter().for_each(|told| told());
+        job.run(thrift).map(|c| c.to_bytes())
+    };
+    let kept = kept("hook", &clang, &inputs, made)?;
     match Compiled::of_bytes(&kept) {
         Some(compiled) => Ok(compiled),
         None => job.run(thrift),

@@ -94,7 +94,7 @@ impl fmt::Display for Error {
             }
             Error::Long { program } => write!(
                 f,
-                "the handler `{program}` is too long for the kernel's verifier, which gives up after {VERIFIED} instructions; {APART}"
+                "the handler `{program}` is too long for the kernel's verifier, which follows {VERIFIED} instructions and 8,192 jumps ahead; {APART}"
             ),
             Error::NoInterface(name) => {
                 write!(f, "there is no interface `{name}`; `ip link` shows those of this machine")
@@ -163,7 +163,7 @@ pub(crate) fn of_program(name: &str, e: ProgramError) -> Error {
             if why.starts_with("combined stack size") {
                 return Error::Stack { program: Some(name.into()), why };
             }
-            if why.starts_with("BPF program is too large") {
+            if ["BPF program is too large", "The sequence of "].iter().any(|w| why.starts_with(w)) {
                 return Error::Long { program: name.into() };
             }
             Error::Refused { place, why }

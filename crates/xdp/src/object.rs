@@ -91,6 +91,8 @@ pub struct Settings {
     pub params: Vec<[u64; PARAM_WORDS]>,
     /// The time is what [`Object::set_time`] says: for tests.
     pub manual_time: bool,
+    /// Called before clang runs.
+    pub starting: Option<fn()>,
 }
 
 /// Values of the word [`RINGED`]: `WL_AWAKE` and `WL_ASLEEP` of `support/bpf.h`.
@@ -149,8 +151,8 @@ impl Object {
         let here = Machine::of(source)?;
         let manual = ("WL_MANUAL", u64::from(settings.manual_time));
         let constants = [&sizes(source)[..], &here.constants(), &[manual]].concat();
-        let compiled = compile(source, Thrift::Fast, &constants)?;
-        let spare = |thrift| compile(source, thrift, &constants).map(|c| c.bytes);
+        let compiled = compile(source, Thrift::Fast, &constants, settings.starting)?;
+        let spare = |thrift| compile(source, thrift, &constants, None).map(|c| c.bytes);
         Object::load_either(source, compiled, &spare, &|bytes| {
             Object::load_compiled(source, settings, bytes, (&here, &[]))
         })

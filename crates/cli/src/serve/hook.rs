@@ -182,7 +182,8 @@ impl AppPorts<'_> {
     /// The values with which the programs of handlers are loaded.
     fn values(&self, source: &XdpSource, parts: &[Part]) -> Result<Settings, Failure> {
         let params = self.settings.params.iter().zip(&self.m.params).map(|(p, of)| words_of(p, of.ty));
-        let mut values = Settings { params: params.collect(), ..Settings::default() };
+        let starting = || eprintln!("wireloom: compiling for the XDP hook");
+        let mut values = Settings { params: params.collect(), starting: Some(starting), ..Settings::default() };
         for (part, p) in parts.iter().zip(&source.programs).filter(|(_, p)| p.instances > 1) {
             let numbers = part.interfaces.iter().map(|name| wireloom_xdp::number_of(name));
             values.interfaces.push((p.port, numbers.collect::<Result<_, _>>()?));
