@@ -242,3 +242,39 @@ fn a_cut_answer_is_one_fault() {
     owed.faults("lost", 1);
     owed.says("owed.loom:3:44: client ");
 }
+
+/// The line of a conversation in the access log: messages, bytes, server and end.
+#[test]
+fn conversations_have_lines_in_the_access_log() {
+    let mut backend = Backend::new();
+    let folder = Folder::new("owed_access");
+    let file = folder.name_of("owed.loom");
+    std::fs::write(&file, OWED).expect("the folder is writable");
+    let log = folder.name_of("access.log");
+    let set = servers(&[backend.port]);
+    let args = ["--cores", "1", "--access-log", &log, "--set", &set];
+    let owed = Owed { proxy: Wireloom::run_file(&file, &args, |_| {}), admin: 0 };
+    let (mut client, mut server) = owed.pair(&mut backend, "question\n");
+    let first = client.address();
+    server.send("answer\n");
+    client.expect("answer\n").send("note\n");
+    server.expect("note\n");
+    drop(client);
+    server.expect_closed();
+    drop(server);
+    let (mut client, server) = owed.pair(&mut backend, "question\n");
+    let second = client.address();
+    drop(server);
+    client.expect("lost\n").expect_closed();
+    drop(client);
+    let lines = || std::fs::read_to_string(&log).unwrap_or_default();
+    admin::eventually(&format!("two lines of {log}"), || lines().lines().count() == 2);
+    let text = lines();
+    let line =
+        |address: &str| text.lines().find(|l| l.contains(address)).unwrap_or_else(|| panic!("{text}")).to_string();
+    let backend = format!("127.0.0.1:{}", backend.port);
+    let (a, b) = (line(&first), line(&second));
+    assert!(a.contains(&format!("owed.client {first} \"conversation\" \"2\" - 7 0.")), "{a}");
+    assert!(a.ends_with(&format!(" {backend} -")), "{a}");
+    assert!(b.contains("\"conversation\" \"1\" - 5 ") && b.ends_with(&format!(" {backend} lost")), "{b}");
+}

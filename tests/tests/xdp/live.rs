@@ -366,7 +366,8 @@ fn frames_without_a_header_are_not_sent() {
     let text = "app short {\n    port i = nic(\"i\"), out = nic(\"a0\")\n    i -> out\n}\n";
     std::fs::write(&path, text).expect("the folder is writable");
     let frame = [&[2, 0, 0, 0, 0x0b, 1, 2, 0, 0, 0, 0, 0x77, 0x88, 0xb5][..], &[0; 50]].concat();
-    let frames: Frames = [13, 14, 1, 60].iter().enumerate().map(|(n, len)| (n as u64, frame[..*len].to_vec())).collect();
+    let frames: Frames =
+        [13, 14, 1, 60].iter().enumerate().map(|(n, len)| (n as u64, frame[..*len].to_vec())).collect();
     let capture = link.file("short.pcap");
     write(std::path::Path::new(&capture), &frames);
     for engine in ["nic", "afxdp", "afpacket"] {
@@ -386,7 +387,8 @@ fn frames_without_a_header_are_not_sent() {
 fn two_ports_at_one_interface() {
     let Some(link) = process::Link::new() else { return };
     let app = |name: &str, handlers: &str| {
-        let text = format!("app two {{\n    port a = nic(\"a0\"), b = nic(\"a0\")\n    counter by_a, by_b\n{handlers}\n}}\n");
+        let text =
+            format!("app two {{\n    port a = nic(\"a0\"), b = nic(\"a0\")\n    counter by_a, by_b\n{handlers}\n}}\n");
         let path = link.file(&format!("{name}.loom"));
         std::fs::write(&path, text).expect("the folder is writable");
         path

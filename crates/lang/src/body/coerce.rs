@@ -34,9 +34,7 @@ impl Lower<'_, '_> {
             (Ty::Bytes(_), t) if t.int_bits().is_some() || matches!(t, Ty::Ip | Ty::Endpoint) => {
                 d = d.hint("convert it: `text(…)`")
             }
-            (Ty::Prefix, Ty::Ip | Ty::Ip4) => {
-                d = d.hint("one address is the prefix of all its bits: `prefix(a, 32)`")
-            }
+            (Ty::Prefix, Ty::Ip | Ty::Ip4) => d = d.hint("one address is the prefix of all its bits: `prefix(a, 32)`"),
             (Ty::List(..), Ty::Items(..)) => d = d.hint("write its items anew: `[x for x in xs]`"),
             _ => {}
         }

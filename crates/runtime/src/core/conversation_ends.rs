@@ -210,6 +210,7 @@ impl Core {
         }
         if let Some(fault) = fault {
             self.tell_fault(client, fault, Start::default(), false);
+            self.ends_by(client, fault.0);
         }
         self.end_conversation(client);
     }
@@ -329,6 +330,9 @@ impl Core {
 
     /// Called for each connection that is taken out of the books.
     pub(super) fn leave_conversation(&mut self, id: Id) {
+        if self.conns[id].member == CLIENT && self.access.on() {
+            self.log_conversation(id);
+        }
         self.leave_pool(id);
         if let Some(mut after) = self.conns[id].after.take() {
             after.clear(&mut self.pool);

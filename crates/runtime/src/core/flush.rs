@@ -207,6 +207,7 @@ impl Core {
         let now = self.now;
         let c = &mut self.conns[id];
         c.last_tx = now;
+        c.left = c.left.wrapping_add(n as u64);
         c.clear(flag::UNSENT);
         let (a, p) = (c.app as usize, c.port as usize);
         self.my_stats().apps[a].ports[p].bytes_out.add(n as u64);

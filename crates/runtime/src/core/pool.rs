@@ -12,7 +12,7 @@
 
 use super::client::move_queue;
 use super::slab::Id;
-use super::types::{flag, Mode, Order, Sink, Target};
+use super::types::{flag, Mode, Order, Sink, Target, BACKENDS, NO_BACKEND};
 use super::{Core, Raw};
 use crate::abi::*;
 use crate::engine::common::is_exhaustion;
@@ -84,9 +84,11 @@ impl Core {
         if self.conns[id].has(flag::PRIVATE) {
             return;
         }
+        let by = (self.conns[id].port, self.conns[id].instance);
         match self.conns.get_mut(client) {
             Some(c) => {
                 c.own.push(id);
+                c.served_by = if [by, NO_BACKEND].contains(&c.served_by) { by } else { BACKENDS };
                 self.conns[id].client = client;
                 self.conns[id].set(flag::PRIVATE);
             }

@@ -132,6 +132,33 @@ impl Core {
         self.access.line(note, &entry);
     }
 
+    /// The line of a conversation that is over.
+    #[cold]
+    pub(super) fn log_conversation(&mut self, id: Id) {
+        let mut note = self.access.note();
+        let c = &self.conns[id];
+        note.column(b"conversation");
+        note.column(c.answered.to_string().as_bytes());
+        let app = &self.apps[c.app as usize].app;
+        let fault = match u32::from(c.why) {
+            0 | WL_F_ENDED => "-".into(),
+            kind => app.fault_name(kind),
+        };
+        let entry = LoggedRequest {
+            wall: self.now.wrapping_add(self.wall_offset),
+            took: self.took(c.opened),
+            app: &app.desc.app,
+            port: &app.desc.ports[c.port as usize].name,
+            client: c.c.peer.into(),
+            status: 0,
+            class: "",
+            bytes: c.left,
+            backend: self.apps[c.app as usize].backend_name(c.served_by),
+            fault: &fault,
+        };
+        self.access.line(note, &entry);
+    }
+
     /// Notes the fault of a request.
     pub(super) fn note_fault(&mut self, slot: Id, kind: u32) {
         if let Some(s) = self.slots.get_mut(slot) {

@@ -234,8 +234,11 @@ pub struct Conn {
     pub unfinished: bool,
     /// When its server was last sent something, as far as it owes answers since.
     pub asked: u64,
-    /// When it was opened.
+    /// When it was opened, and the bytes that have left on it since.
     pub opened: u64,
+    pub left: u64,
+    /// Client: the backend that it got a connection of its own to, `NO_BACKEND`, `BACKENDS`.
+    pub served_by: (u16, u32),
     /// Of a conversation: others wait until it has taken its output.
     pub waited: bool,
     /// Of a conversation: no message of it is read at present.
@@ -360,6 +363,8 @@ impl Default for Conn {
             unfinished: false,
             asked: 0,
             opened: 0,
+            left: 0,
+            served_by: NO_BACKEND,
             waited: false,
             on_hold: false,
             speaks: NO_PROTO,
