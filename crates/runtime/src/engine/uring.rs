@@ -91,6 +91,8 @@ pub struct Uring {
     early: Vec<Event>,
     /// Connections whose held input is due.
     resumed: Vec<Token>,
+    /// Connections whose receive found no place with the kernel.
+    unread: Vec<Token>,
     /// Held input delivered in this batch; its positions follow those of the buffers.
     aside: Vec<u8>,
     /// Boxed: the kernel reads a send's header where it lies.
@@ -129,6 +131,7 @@ impl Uring {
             sockets: Slots::new(),
             early: Vec::new(),
             resumed: Vec::new(),
+            unread: Vec::new(),
             aside: Vec::new(),
             spare: Vec::new(),
             completions: Vec::new(),
@@ -153,9 +156,18 @@ impl Uring {
             match self.ring.submit() {
                 Ok(_) => {}
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                // The kernel takes no entries before the completions have been fetched.
+                Err(e) if matches!(e.raw_os_error(), Some(libc::EBUSY | libc::EAGAIN)) && self.fetch() > 0 => {}
                 Err(e) => return Err(e),
             }
         }
+    }
+
+    /// Fetches completions; how many.
+    fn fetch(&mut self) -> usize {
+        let before = self.completions.len();
+        self.completions.extend(self.ring.completion().map(|c| (c.user_data(), c.result(), c.flags())));
+        self.completions.len() - before
     }
 
     /// Queues an operation of a socket and counts it.
@@ -189,7 +201,13 @@ impl Uring {
         }
         let op = opcode::RecvMulti::new(types::Fd(s.raw()), BufferRing::GROUP).build();
         s.flags |= RECEIVING;
-        self.start(token, RECV, op);
+        if !self.start(token, RECV, op) {
+            // It is tried again in the next poll.
+            if let Some(s) = self.sockets.get_mut(token) {
+                s.flags &= !RECEIVING;
+            }
+            self.unread.push(token);
+        }
     }
 
     /// Has the kernel tell when a connection that we do not read from breaks.
@@ -238,7 +256,7 @@ impl Uring {
                 return Err(e);
             }
         }
-        self.completions.extend(self.ring.completion().map(|c| (c.user_data(), c.result(), c.flags())));
+        self.fetch();
         Ok(())
     }
 
@@ -540,6 +558,9 @@ impl Engine for Uring {
         if !self.resumed.is_empty() {
             self.deliver_held(events);
         }
+        for token in std::mem::take(&mut self.unread) {
+            self.receive(token);
+        }
         let mut timeout = timeout;
         if self.retry_at != 0 {
             let pause = Duration::from_nanos(ACCEPT_PAUSE_NS);
@@ -548,10 +569,13 @@ impl Engine for Uring {
         let waits = events.is_empty() && timeout != Some(Duration::ZERO);
         self.enter(u32::from(waits), timeout)?;
         let mut completions = std::mem::take(&mut self.completions);
-        for &(data, result, flags) in &completions {
-            self.complete(data, result, flags, events);
+        while !completions.is_empty() {
+            for (data, result, flags) in completions.drain(..) {
+                self.complete(data, result, flags, events);
+            }
+            // A full queue of entries may have fetched more meanwhile.
+            std::mem::swap(&mut completions, &mut self.completions);
         }
-        completions.clear();
         self.completions = completions;
         if self.retry_at != 0 && common::monotonic() >= self.retry_at {
             self.wake_listeners();
