@@ -48,6 +48,7 @@ mod redis_transactions;
 mod same_answers;
 mod server_first;
 mod server_lists;
+mod service_graph;
 mod session_pools;
 mod signals;
 mod smtp;

@@ -334,7 +334,7 @@ pub fn program(kind: Kind, seed: u64, n: usize) -> Parts {
 }
 
 /// Parts of the language that programs are to use, each with a text that only it has in them.
-const FEATURES: [(Kind, &str, &str); 86] = {
+const FEATURES: [(Kind, &str, &str); 87] = {
     use Kind::{Hook as H, Packets as P, Service as S};
     [
         (P, "array", ": array u32"),
@@ -394,6 +394,7 @@ const FEATURES: [(Kind, &str, &str); 86] = {
         (S, "passed on", "reply call"),
         (S, "wiring", "=> steer back"),
         (S, "tee", "tee(back"),
+        (S, "elements", "// service elements"),
         (H, "array", ": array u32"),
         (H, "ring", ": ring "),
         (H, "bloom", ": bloom "),

@@ -14,6 +14,11 @@ impl Make {
             let _ = writeln!(body, "{port} -> match {{ .n > {n} => steer back by .data, any(.op == \"op\", not .n > 7) => {tee}back[0], else => back[{last}] }}");
             return Parts { members: body, ..Parts::default() };
         }
+        if self.rng.chance(20) {
+            let mut items = String::new();
+            self.service_elements(&port, &mut items, &mut body);
+            return Parts { items, members: body, ..Parts::default() };
+        }
         let _ = writeln!(body, "on {port}(req) {{");
         self.service = true;
         let n = 2 + self.below(3);
@@ -24,6 +29,39 @@ impl Make {
         self.answer(&mut body);
         body.push_str("}\n");
         Parts { members: body, ..Parts::default() }
+    }
+
+    /// Elements that send on by several ways, which come together again.
+    fn service_elements(&mut self, port: &str, items: &mut String, members: &mut String) {
+        let (n, prefix) = (2 + self.below(14), self.prefix.clone());
+        let _ = writeln!(members, "{port} -> {prefix}_g0 // service elements");
+        for k in 0..n {
+            let (a, b) = (self.below(4), 2 + self.below(3));
+            let body = match self.below(7) {
+                0 => "r -> y".to_string(),
+                1 | 2 => format!("if r.n % {b} == {a} {{ r -> y }} else {{ r -> z }}"),
+                3 => format!("match (r.n + s) % 3 {{ 0 => r -> y, 1 => {{ s += {a}  r -> z }}, _ => r -> y }}"),
+                4 => format!("if s % 5 == {a} {{ reply Say {{ text: \"at {k}\" }} }} else {{ r -> y }}"),
+                5 => format!("if r.op == \"op\" {{ r -> z return }}\ns += {b}\nr -> y"),
+                _ => format!("if r.n > {a} {{ s += {b} }}\nif s > 7 {{ if r.n % 2 == 0 {{ r -> y }} else {{ r -> z }} }} else {{ r -> y }}"),
+            };
+            let outs: &[&str] = if body.contains("-> z") { &["y", "z"] } else { &["y"] };
+            let said = if self.rng.chance(50) { format!("log \"g{k} \", s, r.n\n") } else { String::new() };
+            let declared: String = outs.iter().map(|o| format!(" out {o}: Ask\n")).collect();
+            let _ = writeln!(
+                items,
+                "element {prefix}_G{k} {{\n in x: Ask\n{declared} state s: u32\n counter seen\n on x(r) {{\nseen += 1\ns = s * 3 + r.n\n{said}{body}\n}}\n}}"
+            );
+            let _ = writeln!(members, "{prefix}_g{k} = {prefix}_G{k}()");
+            for out in outs {
+                let later = k + 1 + self.below(3);
+                let filter = self.pick(&["", "", "", "where .n != 3 -> "]);
+                let _ = match later < n {
+                    true => writeln!(members, "{prefix}_g{k}.{out} -> {filter}{prefix}_g{later}"),
+                    false => writeln!(members, "{prefix}_g{k}.{out} -> {filter}back[{}]", self.below(3)),
+                };
+            }
+        }
     }
 
     fn service_statements(&mut self, n: u64, out: &mut String) {

@@ -347,6 +347,9 @@ impl Lower<'_, '_> {
         if self.under_way.iter().any(|(w, input)| Rc::ptr_eq(w, i) && *input == entrance.input) {
             return Err(self.cx.leads_back(name, span));
         }
+        if index.is_none() && self.joins_input(name, &entrance, &v, span) {
+            return Ok(());
+        }
         self.element_copies(name, span)?;
         let at = self.place_of(&entrance, index, &v, span)?;
         self.under_way.push((i.clone(), entrance.input.clone()));
@@ -530,8 +533,10 @@ impl Lower<'_, '_> {
             &mut self.ret,
             Ret::Inline { result: None, ty: Ty::Unit, done, loops: self.loops, sink: None, element: true },
         );
+        let around = self.element_tail;
+        self.element_tail = self.tail;
         let (made, mut block) = self.sub(body);
-        self.ret = outer;
+        (self.ret, self.element_tail) = (outer, around);
         // The ways that return have answered the request, if it is answered at all.
         if self.handler.is_some_and(|h| !h.one_way) && !self.copy {
             self.replied = if made?.is_never() || self.replied == Replied::Yes { Replied::Yes } else { Replied::Maybe };

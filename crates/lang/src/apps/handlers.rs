@@ -422,6 +422,7 @@ pub fn plain<'c, 'a>(cx: &'c mut Compiler<'a>, module: ModId, place: String) -> 
 
 /// Lowers a handler's body; `where` in front of it is a condition around it.
 pub fn run(mut l: Lower, body: &ast::Block, guard: Option<&Expr>, span: Span) -> R<ir::Body> {
+    l.joined();
     let made = match guard {
         None => l.block(body, Some(&Ty::Unit)),
         Some(g) => match l.decide(g) {
@@ -433,5 +434,6 @@ pub fn run(mut l: Lower, body: &ast::Block, guard: Option<&Expr>, span: Span) ->
     if !v.is_never() {
         l.ends(Span { start: span.end.saturating_sub(1), ..span });
     }
+    l.join_inputs()?;
     Ok(l.body())
 }

@@ -19,6 +19,7 @@ pub mod handlers;
 mod in_c;
 pub mod inputs;
 pub mod instances;
+pub mod joins;
 mod kept_numbers;
 mod link;
 mod merge_nodes;

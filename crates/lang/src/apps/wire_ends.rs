@@ -41,6 +41,7 @@ impl Outlet {
 }
 
 /// An `in` of an instance in a wiring.
+#[derive(Clone)]
 pub struct Entrance {
     pub instance: Rc<Instance>,
     pub input: String,

@@ -197,9 +197,11 @@ impl Compiler<'_> {
             no_reply: info.no_reply,
             greeting: false,
         });
-        let made = l.flow(nodes, Val::path(Ty::Msg(info.request), build::msg(req)), span);
+        l.joined();
+        let mut made = l.flow(nodes, Val::path(Ty::Msg(info.request), build::msg(req)), span);
         if made.is_ok() {
             l.ends(span);
+            made = l.join_inputs();
         }
         let body = l.body();
         self.add_handler(&port.name, ir::On::Message { port: from, protocol: *protocol }, span, body);

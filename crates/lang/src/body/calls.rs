@@ -229,7 +229,7 @@ impl Lower<'_, '_> {
                 }
                 Ok(Val::pure(info.ret.clone(), call))
             }
-            How::Unseen | How::Busy | How::Inline | How::Failed => self.inline(info, vals, span, sink),
+            How::Unseen | How::Busy | How::Inline | How::Failed => self.aside(|s| s.inline(info, vals, span, sink)),
         }
     }
 

@@ -53,8 +53,8 @@ impl Lower<'_, '_> {
                 break;
             }
             let r = match &s.kind {
-                S::Expr(e) if i == last && want != Some(&Ty::Unit) => self.expr(e, want),
-                _ => self.stmt(s).map(|never| if never { Val::never() } else { Val::unit() }),
+                S::Expr(e) if i == last && want != Some(&Ty::Unit) => self.aside(|l| l.expr(e, want)),
+                _ => self.stmt_of(b, i).map(|never| if never { Val::never() } else { Val::unit() }),
             };
             match r {
                 Ok(v) => {

@@ -193,6 +193,12 @@ pub struct Lower<'c, 'a> {
     pub outlets: Vec<crate::apps::wire_ends::Outlet>,
     /// Instances that the message at hand has come through.
     pub under_way: Vec<(std::rc::Rc<crate::apps::scope::Instance>, String)>,
+    /// In a handler of messages: inputs that several sends lead to.
+    pub joins: Option<crate::apps::joins::Joins>,
+    /// Nothing of the handler follows the code at hand.
+    pub tail: bool,
+    /// The same of the end of the element's handler at hand.
+    pub element_tail: bool,
     /// Queues of messages whose handlers are being put here.
     pub popping: Vec<std::rc::Rc<crate::apps::declarations::MessageQueue>>,
     /// Items being gathered as slices: what `raw` may be of.
@@ -316,6 +322,9 @@ impl<'c, 'a> Lower<'c, 'a> {
             ends: None,
             outlets: vec![],
             under_way: vec![],
+            joins: None,
+            tail: false,
+            element_tail: false,
             popping: vec![],
             mark: None,
             marked: false,

@@ -14,6 +14,11 @@ use wireloom_syntax::Diagnostic;
 impl Lower<'_, '_> {
     /// Lowers a statement; true if control does not go on after it.
     pub fn stmt(&mut self, s: &Stmt) -> R<bool> {
+        self.aside(|l| l.stmt_here(s))
+    }
+
+    /// The same for one that may end a way through the handler.
+    pub fn stmt_here(&mut self, s: &Stmt) -> R<bool> {
         self.deeper(s.span, |l| l.stmt_kind(s))
     }
 
@@ -183,7 +188,7 @@ impl Lower<'_, '_> {
         if let S::Assign { place, op, value } = &s.kind {
             return self.assign(place, *op, value, s.span);
         }
-        Ok(if self.stmt(s)? { Val::never() } else { Val::unit() })
+        Ok(if self.stmt_alone(s)? { Val::never() } else { Val::unit() })
     }
 
     fn let_(&mut self, pattern: &Pattern, ty: Option<&ast::Type>, value: &Expr) -> R<bool> {

@@ -259,9 +259,9 @@ pub static CODES: &[Code] = &[
         "A program has at most 16384 inputs of elements. An element counts once for each wiring in \
          which other nodes follow it, with all elements that it holds. Wire the nodes behind an \
          element once: `a -> e`, `b -> e`, `e -> …`.\n\
-         In a service, an element is inlined at each send to it. If each element of a chain sends \
-         at two places, the number of copies doubles with each element. Send once, at the end of \
-         the handler.",
+         In a service, an element is copied for each send in the middle of a handler, and for each \
+         send of an edited message. If each element of a chain has two of these, the number of \
+         copies doubles with each element. Send at the end of a way through the handler.",
         ""),
     code("E0507", "a `match` with too many arms",
         "A `match` has at most 256 arms. Join arms by `|`, or move some of them to a function.",
