@@ -138,7 +138,7 @@ fn elements_that_come_together_do_as_the_model() {
     }
 }
 
-/// Whatever the wires are, there are not too many places.
+/// No graph has too many places, with any wires.
 #[test]
 fn graphs_are_never_too_large() {
     let (mut rng, folder) = (Rng::with_seed(11), Folder::new("service_graphs"));

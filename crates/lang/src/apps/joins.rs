@@ -9,54 +9,20 @@
 //!
 //! Of what its senders know about the message, an input may use what all of them know.
 
+use super::joined::{Join, JoinKey, Joins};
 use super::wire_ends::{Around, Entrance};
-use crate::body::path_conditions::Fact;
 use crate::body::{Lower, Replied, Ret};
 use crate::compiler::R;
 use crate::ir_builder as build;
 use crate::ty::U32;
 use crate::val::{Val, Vk};
-use ir::{LocalId, StmtKind};
+use ir::StmtKind;
 use std::rc::Rc;
 use wireloom_ir as ir;
 use wireloom_syntax::ast::{Block, ExprKind, Span, Stmt, StmtKind as S};
 
 /// Elements in each other's places, before the next one is joined.
 const NESTED: usize = 8;
-
-/// The joined inputs of a handler.
-#[derive(Default)]
-pub struct Joins {
-    /// The input that comes next, by its number from 1 on.
-    next: Option<LocalId>,
-    all: Vec<Join>,
-    /// Inputs that a message has come to, joined or not.
-    seen: Vec<JoinKey>,
-    /// The one that is being lowered.
-    at: Option<usize>,
-}
-
-/// An input, and the message that comes to it.
-#[derive(Clone, PartialEq)]
-struct JoinKey {
-    instance: usize,
-    input: String,
-    wires: String,
-    message: LocalId,
-}
-
-struct Join {
-    key: JoinKey,
-    name: String,
-    entrance: Entrance,
-    message: Val,
-    around: Around,
-    facts: Vec<Fact>,
-    span: Span,
-    block: Option<ir::Block>,
-    /// The inputs that it sends to.
-    to: Vec<usize>,
-}
 
 /// Whether a statement may end a way through its handler.
 fn may_end(s: &Stmt) -> bool {
@@ -228,7 +194,7 @@ impl Lower<'_, '_> {
     }
 
     /// The inputs, senders first. A message must not come round to one again.
-    fn senders_first(&mut self, all: &[Join]) -> R<Vec<usize>> {
+    fn senders_first<F>(&mut self, all: &[Join<F>]) -> R<Vec<usize>> {
         let mut senders = vec![0; all.len()];
         all.iter().flat_map(|j| &j.to).for_each(|to| senders[*to] += 1);
         let mut order: Vec<usize> = (0..all.len()).filter(|n| senders[*n] == 0).collect();
