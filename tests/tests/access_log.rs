@@ -310,6 +310,38 @@ fn a_file_that_cannot_be_opened_is_told_at_the_start() {
     assert!(out.code == Some(1) && out.text.contains("cannot open the access log /nowhere/x.log"), "{}", out.text);
 }
 
+/// A pipe without a reader holds up neither the start nor the end.
+#[test]
+fn a_pipe_without_a_reader_is_told_at_the_start() {
+    if plain() {
+        return;
+    }
+    let log = LogFile::new("pipe");
+    let path = std::ffi::CString::new(log.name()).expect("a name");
+    // SAFETY: a plain system call with a name of ours.
+    assert_eq!(unsafe { libc::mkfifo(path.as_ptr(), 0o600) }, 0);
+    let port = format!("port={}", free_port());
+    let args = ["run", "apps/static_web.loom", "--set", &port, "--access-log", &log.name()];
+    let out = Wireloom::command(&args);
+    assert!(out.code == Some(1) && out.text.contains("cannot open the access log"), "{}", out.text);
+}
+
+/// A request that is under way when a drain is over has a line, too.
+#[test]
+fn requests_that_a_drain_cuts_off_have_lines() {
+    let log = LogFile::new("cut");
+    let backend = Backend::new();
+    let mut proxy = balancer(backend.port, &log, &["--drain", "1"]);
+    let mut client = Client::connect(proxy.port);
+    client.send("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n");
+    let mut server = backend.accept();
+    server.expect("GET /slow ");
+    proxy.signal(libc::SIGTERM);
+    proxy.exit_code(PATIENCE);
+    let line = columns(&log.lines(1)[0]);
+    assert_eq!((&line[3][..], &line[4][..], &line[9][..]), ("GET", "/slow", "shutdown"), "{line:?}");
+}
+
 /// Standard error tells why, once a second for each kind, and how many more there were.
 #[test]
 fn failures_are_told_with_their_reason() {

@@ -99,6 +99,8 @@ fn wrong_parameters_are_named() {
     refused(&proxy(&["--set", "servers="]), &["servers"]);
     refused(&proxy(&["--set", "servers=nonsense"]), &["servers", "`nonsense` has no port", "host:port"]);
     refused(&proxy(&["--set", "servers=127.0.0.1"]), &["servers", "`127.0.0.1` has no port"]);
+    refused(&proxy(&["--set", "servers=127.0.0.1:1,8080"]), &["servers", "`8080` has no host"]);
+    refused(&web("port=0"), &["port 0 is no port to listen on"]);
     refused(&proxy(&["--set", "servers=127.0.0.1:99999"]), &["servers", "`99999` is no port number"]);
     refused(&proxy(&["--set", "port=1", "--set", "port=2"]), &["`port` is set twice"]);
     refused(&Wireloom::command(&["run", "apps/static_web.loom", "--cores", "1000"]), &["no CPU 1000"]);
@@ -124,6 +126,7 @@ fn what_is_not_there_is_named() {
     refused(&Wireloom::command(&["run", "apps/static_wbe.loom"]), &["did you mean `apps/static_web.loom`?"]);
     refused(&Wireloom::command(&["run", "std/http.loom"]), &["no app to run"]);
     refused(&Wireloom::command(&["build", "std/http.loom"]), &["no app to build"]);
+    refused(&Wireloom::command(&["graph", "std/http.loom"]), &["no app to draw"]);
     refused(
         &Wireloom::command(&["test", "std/http.loom", "--filter", "no such test"]),
         &["no test has `no such test`"],

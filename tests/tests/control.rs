@@ -64,8 +64,13 @@ fn rules_of_a_packet_app() {
 #[test]
 fn what_is_wrong_is_told() {
     let app = firewall("wrong", &[]);
+    let kept = app.folder.join("kept.json");
+    std::fs::write(&kept, "precious").expect("the folder is writable");
     for (args, why) in [
         (&["table", "rule"][..], "did you mean `rules`?"),
+        (&["table", "rules", "insert", "priority=1", "priority=2", "action=drop"], "`priority` is given twice"),
+        // The file of an earlier dump stays as it is.
+        (&["table", "rule", "dump", "kept.json"], "did you mean `rules`?"),
         (
             &["table", "rules", "insert", "prority=1", "action=drop"],
             "there is no field `prority` in table `rules`; did you mean `priority`?",
@@ -150,6 +155,7 @@ fn what_is_wrong_is_told() {
     assert!(out.code == Some(1) && out.text.contains("table `rules` of 512000 entries is full"), "{}", out.text);
     let each = 30 * 30 * 14;
     assert!(entries > 0 && entries.is_multiple_of(each) && entries + each > 512_000, "{entries}: {}", out.text);
+    assert_eq!(std::fs::read_to_string(&kept).unwrap_or_default(), "precious");
 }
 
 fn service(name: &str, extra: &[&str]) {

@@ -329,3 +329,12 @@ fn ordered() {
         &[b"bare a\n", b"bare a bb\n", b"bare aa b cc\n", b"bare a b c d e\n", b"bare a  B\n", b"swap\n"],
     );
 }
+
+/// A walk that takes entries out and changes others sees each one once, interpreted and compiled.
+#[test]
+fn walks() {
+    for way in [&["test", "tests/programs/walks.loom"][..], &["test", "--interpret", "tests/programs/walks.loom"]] {
+        let said = wireloom_tests::Wireloom::command(way);
+        assert!(said.code == Some(0) && said.text.contains("1 passed, 0 failed"), "{}", said.text);
+    }
+}

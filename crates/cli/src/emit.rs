@@ -18,6 +18,9 @@ pub fn emit(args: Emit) -> Outcome {
 
 pub fn graph(args: Graph) -> Outcome {
     let module = load::load_graph(&args.file)?;
+    if module.app.is_empty() {
+        return Err(format!("{} has no app to draw", args.file.display()).into());
+    }
     let svg = wireloom_ir::graph::svg(&module);
     let target = args.output.unwrap_or_else(|| PathBuf::from(format!("{}.svg", module.app)));
     if target == Path::new("-") {

@@ -80,7 +80,13 @@ pub fn pairs(list: &[String]) -> Result<Object, Failure> {
         Some((name, value)) if !name.is_empty() => Ok((name.trim().to_string(), Value::String(value.into()))),
         _ => Err(Failure::Said(format!("`{text}`: expected FIELD=VALUE, as in dport=80"))),
     };
-    list.iter().map(pair).collect()
+    let mut all = Object::new();
+    for (name, value) in list.iter().map(pair).collect::<Result<Vec<_>, _>>()? {
+        if all.insert(name.clone(), value).is_some() {
+            return Err(Failure::Said(format!("`{name}` is given twice")));
+        }
+    }
+    Ok(all)
 }
 
 /// An unchanged answer, on a line.
@@ -192,12 +198,29 @@ fn dump(client: &mut Client, name: &str, args: &Table) -> Outcome {
         None | Some("-") => write_all(client, name, std::io::stdout().lock(), args.csv, args.limit).map(|_| ()),
         Some(path) => {
             no_more(&args.rest[1..])?;
-            let file = std::fs::File::create(path).map_err(|e| Failure::Said(format!("cannot write {path}: {e}")))?;
-            let count = write_all(client, name, file, csv(path), args.limit)?;
+            let count = beside(Path::new(path), |file| write_all(client, name, file, csv(path), args.limit))?;
             eprintln!("wireloom: {count} entries written to {path}");
             Ok(())
         }
     }
+}
+
+/// Writes a file beside the one that is there, and puts it in its place when it is whole. A pipe or
+/// device is written as it is.
+fn beside(path: &Path, write: impl FnOnce(std::fs::File) -> Result<u64, Failure>) -> Result<u64, Failure> {
+    let fail = |e: std::io::Error| Failure::Said(format!("cannot write {}: {e}", path.display()));
+    if std::fs::metadata(path).is_ok_and(|m| !m.is_file()) {
+        return write(std::fs::File::create(path).map_err(fail)?);
+    }
+    let mut name = path.file_name().unwrap_or_default().to_os_string();
+    name.push(format!(".{}.partial", std::process::id()));
+    let partial = path.with_file_name(name);
+    let file = std::fs::File::create_new(&partial).map_err(fail)?;
+    let done = write(file).and_then(|n| std::fs::rename(&partial, path).map_err(fail).map(|()| n));
+    if done.is_err() {
+        let _ = std::fs::remove_file(&partial);
+    }
+    done
 }
 
 /// An object with its fields in the table's order; absent fields match any value.

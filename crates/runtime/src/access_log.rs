@@ -7,6 +7,7 @@
 use crate::error::Error;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -203,9 +204,15 @@ fn append(file: &mut impl Write, lines: &[u8], torn: &mut bool) -> Result<(), (s
     Ok(())
 }
 
-/// Only its owner can read it, because it names clients and their requests.
+/// Only its owner can read it, because it names clients and their requests. A pipe must have a
+/// reader: its opening would wait for one.
 fn append_to(path: &Path) -> std::io::Result<File> {
-    OpenOptions::new().append(true).create(true).mode(0o600).open(path)
+    let file = OpenOptions::new().append(true).create(true).mode(0o600).custom_flags(libc::O_NONBLOCK).open(path)?;
+    // SAFETY: a plain system call on our own file, which has no other flags of this kind.
+    match unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFL, libc::O_APPEND) } {
+        0 => Ok(file),
+        _ => Err(std::io::Error::last_os_error()),
+    }
 }
 
 /// So many bytes of a request's columns are kept: the operation and its subject.

@@ -189,7 +189,11 @@ fn each_listening(
     let mut taken = Vec::new();
     for (desc, settings) in apps {
         for (port, named) in settings.ports.iter().zip(&desc.ports).filter(|(p, _)| p.listen) {
-            for addr in port.addrs.iter().filter(|a| a.port() != 0) {
+            for addr in &port.addrs {
+                if addr.port() == 0 {
+                    let of = format!("{}.{}", desc.app, named.name);
+                    return Err(Error::Param(format!("{of}: port 0 is no port to listen on; name one, as in 8080")));
+                }
                 let used = || Err(std::io::ErrorKind::AddrInUse.into());
                 let done = match (taken.contains(&(named.udp, *addr)), named.udp) {
                     (true, _) => used(),
@@ -282,6 +286,7 @@ fn run_until_told(spec: &Thread, core: &mut Core, drain_end: &mut Option<Instant
             continue;
         }
         if spec.stop.ended() {
+            core.log_cut_off();
             return core.clients() == 0;
         }
         match drain_end {
@@ -290,7 +295,10 @@ fn run_until_told(spec: &Thread, core: &mut Core, drain_end: &mut Option<Instant
                 *drain_end = Some(Instant::now() + spec.limit);
             }
             Some(_) if core.clients() == 0 => return true,
-            Some(end) if Instant::now() >= *end => return false,
+            Some(end) if Instant::now() >= *end => {
+                core.log_cut_off();
+                return false;
+            }
             Some(_) => {}
         }
     }

@@ -7,7 +7,11 @@ use wireloom_ir::desc::{Form, ParamType, ParamValue};
 use wireloom_ir::suggestions;
 
 pub(crate) fn addresses(list: &[String]) -> Result<Vec<SocketAddr>, String> {
-    list.iter().map(|s| address(server(s)?.0)).collect()
+    let host_and_port = |s: &String| match server(s)?.0 {
+        at if at.parse::<u64>().is_ok() => Err(format!("`{at}` has no host; expected host:port, as in 127.0.0.1:8080")),
+        at => address(at),
+    };
+    list.iter().map(host_and_port).collect()
 }
 
 /// A server of a list, in twemproxy's form: `host:port`, `host:port:weight`, `host:port:weight

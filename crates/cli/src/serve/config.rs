@@ -97,6 +97,10 @@ impl Config {
 
     /// Reads the file again.
     pub fn again(&self) -> Result<Config, Failure> {
+        // The opening of a pipe would wait for a writer.
+        if std::fs::metadata(&self.path).is_ok_and(|m| !m.is_file()) {
+            return Err(Failure::Said(format!("--config {}: it is no file any more", self.path.display())));
+        }
         Config::read(&self.path, self.command)
     }
 

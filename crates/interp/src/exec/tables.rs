@@ -101,6 +101,8 @@ struct Entry {
     touched: u64,
     /// Position in the order of use.
     turn: u64,
+    /// The turn in which it was made.
+    made: u64,
 }
 
 pub struct Limits {
@@ -120,6 +122,8 @@ pub struct Table {
     /// Keys by turn: the first is the least recently used.
     order: BTreeMap<u64, Vec<u8>>,
     turn: u64,
+    /// Keys by the turn in which each entry was made: the order of walks, which no use changes.
+    made: BTreeMap<u64, Vec<u8>>,
     /// Of all entries.
     blocks: u64,
     pub stats: Stats,
@@ -136,6 +140,7 @@ impl Table {
             entries: HashMap::new(),
             order: BTreeMap::new(),
             turn: 0,
+            made: BTreeMap::new(),
             blocks: 0,
             stats: Stats::default(),
             registers: Vec::new(),
@@ -184,6 +189,7 @@ impl Table {
     fn take(&mut self, key: &[u8]) -> bool {
         let Some(e) = self.entries.remove(key) else { return false };
         self.order.remove(&e.turn);
+        self.made.remove(&e.made);
         self.take_blocks(self.blocks - e.blocks);
         self.stats.entries = self.entries.len() as u64;
         true
@@ -244,6 +250,7 @@ impl Table {
                 return false;
             }
         }
+        let made = self.entries.get(key).map(|e| e.made);
         self.take(key);
         let blocks = self.limits.blocks.map_or(0, |b| b.of(size));
         let most = self.limits.blocks.map_or(0, |b| b.count);
@@ -256,7 +263,9 @@ impl Table {
         self.stats.inserts += !old as u64;
         self.turn += 1;
         self.order.insert(self.turn, key.to_vec());
-        self.entries.insert(key.to_vec(), Entry { value, blocks, touched: now, turn: self.turn });
+        let made = made.unwrap_or(self.turn);
+        self.made.insert(made, key.to_vec());
+        self.entries.insert(key.to_vec(), Entry { value, blocks, touched: now, turn: self.turn, made });
         self.take_blocks(self.blocks + blocks);
         self.stats.entries = self.entries.len() as u64;
         true
@@ -275,14 +284,9 @@ impl Table {
         if let Some(o) = &self.outside {
             return o.table.next(place).map(|(at, k, v)| (at, k, o.value(&v)));
         }
-        self.nth(place as usize, now).map(|(k, v)| (place + 1, k, v))
-    }
-
-    /// The n-th entry in the order of their last change, with its key.
-    fn nth(&mut self, n: usize, now: u64) -> Option<(Vec<u8>, Value)> {
         self.expire(now, usize::MAX);
-        let key = self.order.values().nth(n)?;
-        Some((key.clone(), self.entries.get(key)?.value.clone()))
+        let (made, key) = self.made.range(place..).next()?;
+        Some((made + 1, key.clone(), self.entries.get(key)?.value.clone()))
     }
 
     pub fn remove(&mut self, key: &[u8], now: u64) -> bool {

@@ -159,6 +159,31 @@ impl Core {
         self.access.line(note, &entry);
     }
 
+    /// Requests and conversations that the end of the service cuts off have their lines, too.
+    pub fn log_cut_off(&mut self) {
+        if !self.access.on() {
+            return;
+        }
+        for id in self.conns.ids() {
+            if self.conns[id].side != Side::Client {
+                continue;
+            }
+            if self.conns[id].member == CLIENT {
+                self.ends_by(id, WL_F_SHUTDOWN);
+                self.log_conversation(id);
+                continue;
+            }
+            let mut slot = self.conns[id].first;
+            while let Some(s) = self.slots.get(slot) {
+                let next = s.next;
+                if let Some(note) = self.slots[slot].note.take() {
+                    self.write_line(slot, note, WL_F_SHUTDOWN);
+                }
+                slot = next;
+            }
+        }
+    }
+
     /// Notes the fault of a request.
     pub(super) fn note_fault(&mut self, slot: Id, kind: u32) {
         if let Some(s) = self.slots.get_mut(slot) {

@@ -202,7 +202,7 @@ impl PacketCore {
             return batch.release(&mut self.pool);
         }
         let pool = &self.pool;
-        let shared = batch.bufs.iter().enumerate().fold(0, |bits, (k, b)| bits | u64::from(pool.is_shared(*b)) << k);
+        let shared = batch.bufs.iter().enumerate().fold(0, |bits, (k, b)| bits | u128::from(pool.is_shared(*b)) << k);
         for f in &mut batch.frames {
             *f = last.sees(f);
         }
@@ -235,13 +235,13 @@ impl PacketCore {
         let mut view = std::mem::replace(&mut self.view, Batch::absent());
         view.frames.extend(batch.frames.iter().map(|f| m.sees(f)));
         view.bufs.extend_from_slice(&batch.bufs);
-        self.with(m.app, |app| app.handle_for(&mut view, m, u64::MAX, true));
+        self.with(m.app, |app| app.handle_for(&mut view, m, u128::MAX, true));
         self.view = view;
     }
 
     /// `shared`: a bit for each frame that others need, too; `borrowed`: all are others', who give
     /// them back.
-    fn handle_for(&mut self, batch: &mut Batch, m: &Member, shared: u64, borrowed: bool) {
+    fn handle_for(&mut self, batch: &mut Batch, m: &Member, shared: u128, borrowed: bool) {
         if self.capture.is_none() {
             self.read_clock();
         }
@@ -256,7 +256,7 @@ impl PacketCore {
 
     /// Puts copies in the place of shared frames. One for which there is no buffer is lost to this
     /// app.
-    fn copy_shared(&mut self, batch: &mut Batch, shared: u64, borrowed: bool) {
+    fn copy_shared(&mut self, batch: &mut Batch, shared: u128, borrowed: bool) {
         batch.retain(|k, frame, buf| {
             if shared >> k & 1 == 0 {
                 return true;

@@ -156,7 +156,7 @@ pub struct PacketCore {
     fans: Fans,
     /// Of the batch at hand: a bit for each frame that other apps need, too, and whether they will
     /// give all of them back.
-    shared: u64,
+    shared: u128,
     borrowed: bool,
     /// Frames shown to an app, and those of a batch that are for this core.
     view: Batch,
