@@ -163,7 +163,7 @@ pub(crate) fn of_program(name: &str, e: ProgramError) -> Error {
             if why.starts_with("combined stack size") {
                 return Error::Stack { program: Some(name.into()), why };
             }
-            if ["BPF program is too large", "The sequence of "].iter().any(|w| why.starts_with(w)) {
+            if ["BPF program is too large", "The sequence of "].iter().any(|w| why.contains(w)) {
                 return Error::Long { program: name.into() };
             }
             Error::Refused { place, why }

@@ -398,6 +398,9 @@ impl Lower<'_, '_> {
                     self.emit_const(&vec![0; (n as usize).min(1 << 16)], span);
                     return Ok(());
                 }
+                // The length may be given without its bytes, of which there are none.
+                let none = ir::Expr::new(self.cx.lower_ty(&Ty::Bytes(0)), K::Bytes(Vec::new()));
+                self.length_agrees(fields, extent, &none, span)?;
             }
             if *min > 0 {
                 let name = ir_field.name.clone().unwrap_or("_".into());

@@ -27,6 +27,23 @@ struct HeaderAt {
 }
 
 impl Lower<'_, '_> {
+    /// The part of a header whose length follows from a field.
+    fn sized_by(&self, header: ir::UnitId, field: ir::FieldId) -> Option<String> {
+        let sized = |f: &&ir::Field| match &f.kind {
+            ir::FieldKind::Bytes { extent: ir::Extent::Length(n), .. } => {
+                let mut found = false;
+                ir::walk::expr(n, &mut |e| {
+                    found |= matches!(&*e.kind, K::Read(p) if p.root == ir::Root::This && p.steps == [ir::Step::Field(field)])
+                });
+                found
+            }
+            _ => false,
+        };
+        self.cx.m.units[header.index()].fields.iter().find(sized).and_then(|f| f.name.clone())
+    }
+}
+
+impl Lower<'_, '_> {
     /// The unit of the message that a local holds.
     pub fn message_unit(&self, l: LocalId) -> Option<ir::UnitId> {
         if let ir::Ty::Msg(u) = self.cx.m.types.get(self.locals.get(l.index())?.ty.index())? {
@@ -405,6 +422,11 @@ impl Lower<'_, '_> {
                 )
                 .hint("remove the header and insert one that is built anew"),
             ));
+        }
+        if let Some(sized) = self.sized_by(header, m.field) {
+            let text = format!("`{}` says how long `{sized}` is, and cannot be set in place", name.name);
+            let d = Diagnostic::error("E0622", name.span, text);
+            return Err(self.cx.report(d.hint("remove the header and insert one that is built anew")));
         }
         let current = self.cx.member_val(&path.clone(), header, &m);
         let ty = m.ty.clone();
