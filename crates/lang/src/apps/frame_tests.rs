@@ -250,8 +250,12 @@ impl Compiler<'_> {
                 self.at_place(module, port, span, |_, at| Ok(SimStep::SeeNothing(at))).map(Some)
             }
             T::SeeEnd { .. } | T::Act { .. } => Err(self.error("E0619", span, "a port of packets has no connections")),
-            T::Send { port, bytes } => self.built_step(module, port, bytes, span).map(|h| Some(SimStep::Give(h))),
-            T::See { port, bytes } => self.built_step(module, port, bytes, span).map(|h| Some(SimStep::SeeSame(h))),
+            T::Send { port, bytes } => {
+                self.built_step(module, port, bytes, (span, true)).map(|h| Some(SimStep::Give(h)))
+            }
+            T::See { port, bytes } => {
+                self.built_step(module, port, bytes, (span, false)).map(|h| Some(SimStep::SeeSame(h)))
+            }
             T::SeeWhere { port, cond } => {
                 self.at_place(module, port, span, |cx, at| cx.check_step(module, at, cond, span)).map(Some)
             }
@@ -295,11 +299,28 @@ impl Compiler<'_> {
         self.add_handler(&format!("test {index}"), ir::On::Test(index), span, body)
     }
 
-    /// `x <- […]`, `y -> […]`: the frame, sent to the port.
-    fn built_step(&mut self, module: ModId, port: &Expr, frame: &Expr, span: Span) -> R<ir::HandlerId> {
+    /// `x <- […]`, `y -> […]`: the frame, sent to the port. `comes`: it is to be handled.
+    fn built_step(
+        &mut self,
+        module: ModId,
+        port: &Expr,
+        frame: &Expr,
+        (span, comes): (Span, bool),
+    ) -> R<ir::HandlerId> {
         let frame = self.frame_of(frame);
         let mut l = begin(self, module);
         let made = l.target(port).and_then(|(port, index)| match l.takes_frames(port) {
+            true if comes
+                && !l.cx.m.handlers.iter().any(|h| matches!(h.on, ir::On::Frame { port: p, .. } if p == port)) =>
+            {
+                let d = wireloom_syntax::Diagnostic::error(
+                    "E0619",
+                    span,
+                    "no handler reads this port: the packet would be lost",
+                )
+                .hint("a packet that the app sends is expected by `port -> …`");
+                Err(l.cx.report(d))
+            }
             true => l.send_parts(&frame, port, &index, span),
             false => Err(l.err("E0619", span, "this port takes no packets")),
         });
@@ -356,7 +377,7 @@ impl Compiler<'_> {
             span: port.span,
             kind: Box::new(ExprKind::List(vec![Expr { span: port.span, kind: Box::new(ExprKind::Bytes(vec![])) }])),
         };
-        let place = self.built_step(module, port, &nothing, span)?;
+        let place = self.built_step(module, port, &nothing, (span, false))?;
         Ok(SimStep::At(place, Box::new(step(self, at)?)))
     }
 
