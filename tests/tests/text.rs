@@ -311,3 +311,19 @@ fn messages_have_subjects() {
     }
     assert!(found.is_empty(), "{} messages lack a subject\n{}", found.len(), found.join("\n"));
 }
+
+/// The text form of every app has lines of 120 columns at most, and is read again as it is.
+#[test]
+fn lines_of_ir_have_at_most_120_columns() {
+    let apps = std::fs::read_dir(root().join("apps")).expect("a folder of the tree").flatten();
+    let apps: Vec<PathBuf> = apps.map(|e| e.path()).filter(|p| p.extension().is_some_and(|e| e == "loom")).collect();
+    assert!(apps.len() > 40, "{}", apps.len());
+    for app in apps {
+        let module = wireloom_tests::programs::bare_module(&app);
+        let text = wireloom_ir::text::print(&module);
+        let long = text.lines().find(|l| l.chars().count() > 120);
+        assert!(long.is_none(), "{}: {long:?}", app.display());
+        let again = wireloom_ir::text::parse(&text).unwrap_or_else(|e| panic!("{}: {e:?}", app.display()));
+        assert!(wireloom_ir::text::print(&again) == text, "{}", app.display());
+    }
+}

@@ -1,9 +1,9 @@
 //! Lines of at most [`WIDTH`] columns. The reader takes any white space between tokens for one.
 //!
-//! A longer line is broken at its last space outside of strings that fits, else behind the last `(`
-//! that fits. The rest is indented by four columns more than the line's beginning. A string that is
-//! too long for a line ends in `\` there. It continues at the first character of the next line that
-//! is no space.
+//! A longer line is broken at its last space outside of strings that fits. Without one it is broken
+//! behind the last `(` that fits, or else in front of a `)` or a type. The rest is indented by four
+//! columns more than the line's beginning. A string that is too long for a line ends in `\` there.
+//! It continues at the first character of the next line that is no space.
 
 /// Columns of a line.
 pub const WIDTH: usize = 120;
@@ -17,6 +17,8 @@ enum Break {
     Space,
     /// Behind a `(`.
     Open,
+    /// In front of a `)` or of the `:` before a type.
+    Close,
     /// Within a string.
     Text,
 }
@@ -33,6 +35,8 @@ pub fn push(out: &mut String, indent: usize, text: &str) {
     let mut width = WIDTH - indent.min(WIDTH / 2);
     let mut blank = indent;
     let mut add = |line: &str, blank: usize| {
+        // A name that is longer than the room behind the indentation begins further left.
+        let blank = blank.min(WIDTH.saturating_sub(line.chars().count()));
         out.extend(std::iter::repeat_n(' ', blank));
         out.push_str(line);
         out.push('\n');
@@ -49,7 +53,7 @@ pub fn push(out: &mut String, indent: usize, text: &str) {
         let atom = &atoms[first + last];
         match atom.then {
             Break::Text => add(&format!("{}\\", &text[atoms[first].from..atom.to]), blank),
-            Break::No | Break::Space | Break::Open => add(text[atoms[first].from..atom.to].trim_end(), blank),
+            Break::No | Break::Space | Break::Open | Break::Close => add(text[atoms[first].from..atom.to].trim_end(), blank),
         }
         first += last + 1;
         (blank, width) = (indent + DEEPER, WIDTH - (indent + DEEPER).min(WIDTH / 2));
@@ -62,8 +66,9 @@ fn last_of_line(text: &str, atoms: &[Atom], width: usize) -> Option<usize> {
     let rank = |b: Break| match b {
         Break::No => 0,
         Break::Text => 1,
-        Break::Open => 2,
-        Break::Space => 3,
+        Break::Close => 2,
+        Break::Open => 3,
+        Break::Space => 4,
     };
     for (n, a) in atoms.iter().enumerate() {
         columns += text[a.from..a.to].chars().count();
@@ -71,7 +76,7 @@ fn last_of_line(text: &str, atoms: &[Atom], width: usize) -> Option<usize> {
         let fits = match a.then {
             Break::Space => columns <= width + 1,
             Break::Text => columns < width,
-            Break::No | Break::Open => columns <= width,
+            Break::No | Break::Open | Break::Close => columns <= width,
         };
         if !fits && best.is_some() {
             return best.map(|(n, _)| n);
@@ -109,6 +114,7 @@ fn atoms(text: &str) -> Vec<Atom> {
             _ if quoted && c != '"' && goes_on => Break::Text,
             ' ' if !quoted => Break::Space,
             '(' if !quoted => Break::Open,
+            _ if !quoted && chars.get(next).is_some_and(|c| matches!(c.1, ')' | ':')) => Break::Close,
             _ => Break::No,
         };
         if then != Break::No {
