@@ -53,7 +53,9 @@ pub fn push(out: &mut String, indent: usize, text: &str) {
         let atom = &atoms[first + last];
         match atom.then {
             Break::Text => add(&format!("{}\\", &text[atoms[first].from..atom.to]), blank),
-            Break::No | Break::Space | Break::Open | Break::Close => add(text[atoms[first].from..atom.to].trim_end(), blank),
+            Break::No | Break::Space | Break::Open | Break::Close => {
+                add(text[atoms[first].from..atom.to].trim_end(), blank)
+            }
         }
         first += last + 1;
         (blank, width) = (indent + DEEPER, WIDTH - (indent + DEEPER).min(WIDTH / 2));

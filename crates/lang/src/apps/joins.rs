@@ -26,13 +26,8 @@ const NESTED: usize = 8;
 
 /// Whether a statement may end a way through its handler.
 fn may_end(s: &Stmt) -> bool {
-    match &s.kind {
-        S::Send { .. } => true,
-        S::Expr(e) => {
-            matches!(&*e.kind, ExprKind::If(..) | ExprKind::IfLet(..) | ExprKind::Match(..) | ExprKind::Block(_))
-        }
-        _ => false,
-    }
+    let S::Expr(e) = &s.kind else { return matches!(s.kind, S::Send { .. }) };
+    matches!(&*e.kind, ExprKind::If(..) | ExprKind::IfLet(..) | ExprKind::Match(..) | ExprKind::Block(_))
 }
 
 impl Lower<'_, '_> {
