@@ -146,11 +146,13 @@ fn elements_behind_elements() {
     assert_eq!(said(&c), "");
     let m = c.module.expect("it is sound");
     assert_eq!((m.elements.len(), m.inputs.len(), m.wires.len()), (64, 64, 65));
-    let service = |n: usize| {
-        format!("unit M {{ n: u8 }}\nprotocol p {{ request M  response M  stateless }}\nelement T {{\n in x: M\n out y: M\n on x(m) {{ if m.n > 5 {{ m -> y }} else {{ m -> y }} }}\n}}\napp a {{\n port c = listen tcp(80) as p\n port s = connect tcp(127.0.0.1:81) as p\n{}\n c{} -> s\n}}\n",
+    // A send in the middle of a way has a copy of its own.
+    let service = |n: usize, behind: &str| {
+        format!("unit M {{ n: u8 }}\nprotocol p {{ request M  response M  stateless }}\nelement T {{\n in x: M\n out y: M\n counter _c\n on x(m) {{ if m.n > 5 {{ m -> y }} else {{ m -> y }} {behind} }}\n}}\napp a {{\n port c = listen tcp(80) as p\n port s = connect tcp(127.0.0.1:81) as p\n{}\n c{} -> s\n}}\n",
         (0..n).map(|i| format!(" t{i} = T()")).collect::<Vec<_>>().join("\n"), joined(n, |i| format!(" -> t{i}")))
     };
-    assert_eq!(said(&checked(service(8))), "");
+    assert_eq!(said(&checked(service(8, "_c += 1"))), "");
+    assert_eq!(said(&checked(service(64, ""))), "");
     let nested = (1..30)
         .map(|i| {
             format!(
@@ -168,7 +170,7 @@ fn elements_behind_elements() {
     let hint = |of: &str| checked(of.to_string()).diagnostics.iter().find_map(|d| d.hint.clone()).unwrap_or_default();
     assert!(hint(&nested).contains("double at every step") && hint(&flat).contains("another app"), "{}", hint(&flat));
     for (text, code, what) in [
-        (service(15), "E0506", "stand in too many places"),
+        (service(15, "_c += 1"), "E0506", "stand in too many places"),
         (nested, "E0509", "more than 4096 elements"),
         (flat, "E0509", "more than 4096 elements"),
     ] {

@@ -194,7 +194,7 @@ pub struct Lower<'c, 'a> {
     /// Instances that the message at hand has come through.
     pub under_way: Vec<(std::rc::Rc<crate::apps::scope::Instance>, String)>,
     /// In a handler of messages: inputs that several sends lead to.
-    pub joins: Option<crate::apps::joined::Joins<Fact>>,
+    pub joins: Option<crate::apps::join_notes::Joins<Fact>>,
     /// Nothing of the handler follows the code at hand.
     pub tail: bool,
     /// The same of the end of the element's handler at hand.

@@ -191,7 +191,9 @@ impl Core {
         }
         let greeting = c.has(flag::CONNECTING);
         let rests = id != client && {
-            self.settle_owed(id, if greeting { 0 } else { flags });
+            if !greeting {
+                self.settle_owed(id, flags);
+            }
             self.rests_behind(id, flags)
         };
         if let Some(c) = self.conns.get_mut(client) {

@@ -50,17 +50,12 @@ impl Core {
         }
         let c = &mut self.conns[id];
         c.answered = c.answered.saturating_add(messages);
-        c.ignored = 0;
+        (c.ignored, c.heard) = (0, true);
         c.behind = Id::NIL;
         if id == client {
             c.at_rest = false;
         }
-        let now = self.now;
-        let d = &mut self.conns[dst];
-        if d.owed > 0 {
-            d.asked = now;
-        }
-        if d.out.len() > HIGH {
+        if self.conns[dst].out.len() > HIGH {
             self.falls_behind(id, dst);
         }
         self.count_run(id, dst, messages);

@@ -25,12 +25,12 @@ impl Conn {
     pub(super) fn owes_for(&mut self, before: (u32, bool), now: u64) {
         self.unfinished |= before.1 && self.owed == 0;
         self.owed = self.owed.saturating_add(before.0);
-        self.asked = now;
+        (self.asked, self.heard) = (now, self.owed == 0);
     }
 
     /// Whether its server owes an answer, and has said nothing since it was asked.
     pub(super) fn is_silent(&self) -> bool {
-        self.owed > 0 && self.last_rx <= self.asked
+        self.owed > 0 && !self.heard
     }
 }
 
@@ -44,11 +44,11 @@ impl Core {
         let flags = self.facts_of_sent(task, proto, head);
         let now = self.now;
         let c = &mut self.conns[upstream];
-        // Further questions give a server that has not begun its answer no more time.
-        if flags & WL_M_OWES == 0 || !c.is_silent() {
-            c.asked = now;
-        }
         if flags & WL_M_OWES != 0 {
+            // Further questions give a server that has not begun its answer no more time.
+            if !c.is_silent() {
+                (c.asked, c.heard) = (now, false);
+            }
             c.owed = c.owed.saturating_add(1);
             c.unfinished = false;
             self.arm_answer(upstream);
@@ -75,12 +75,13 @@ impl Core {
         Some(match c.is_silent() {
             _ if self.is_fed(upstream) => c.last_rx.max(c.last_tx).saturating_add(o.stream_timeout),
             true => c.asked.saturating_add(o.answer_timeout),
-            false => c.last_rx.max(c.asked).saturating_add(o.stream_timeout),
+            false => c.last_rx.max(c.last_tx).saturating_add(o.stream_timeout),
         })
     }
 
     /// A server has said a message.
     pub(super) fn settle_owed(&mut self, upstream: Id, flags: u32) {
+        self.conns[upstream].heard = true;
         if flags & WL_M_SETTLES != 0 {
             let c = &mut self.conns[upstream];
             c.owed = c.owed.saturating_sub(1);

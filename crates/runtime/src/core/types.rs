@@ -232,8 +232,10 @@ pub struct Conn {
     /// message waits for another one (`owes when`, `unfinished when`).
     pub owed: u32,
     pub unfinished: bool,
-    /// When its server was last sent something, as far as it owes answers since.
+    /// When its server was asked for the first answer of which it has said nothing, and whether it
+    /// has said something since the last question.
     pub asked: u64,
+    pub heard: bool,
     /// When it was opened, and the bytes that have left on it since.
     pub opened: u64,
     pub left: u64,
@@ -362,6 +364,7 @@ impl Default for Conn {
             owed: 0,
             unfinished: false,
             asked: 0,
+            heard: true,
             opened: 0,
             left: 0,
             served_by: NO_BACKEND,

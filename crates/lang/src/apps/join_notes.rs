@@ -1,5 +1,5 @@
-//! The inputs of a service's elements that are joined, as [`super::joins`] notes them. `F`: a fact
-//! that is known of a message.
+//! The inputs of a service's elements that are joined, as [`super::join_inputs`] notes them. `F`: a
+//! fact that is known of a message.
 
 use super::wire_ends::{Around, Entrance};
 use crate::val::Val;

@@ -9,7 +9,7 @@
 //!
 //! Of what its senders know about the message, an input may use what all of them know.
 
-use super::joined::{Join, JoinKey, Joins};
+use super::join_notes::{Join, JoinKey, Joins};
 use super::wire_ends::{Around, Entrance};
 use crate::body::{Lower, Replied, Ret};
 use crate::compiler::R;
