@@ -2,6 +2,8 @@
 //! input of hostile peers.
 
 use serde_json::{json, Value};
+use std::fs::Permissions;
+use std::os::unix::fs::{symlink, PermissionsExt};
 use wireloom_tests::control::Controlled;
 use wireloom_tests::{admin, free_port, Client};
 
@@ -59,6 +61,25 @@ fn rules_of_a_packet_app() {
         before.sort_by_key(Value::to_string);
         assert_eq!(after, before, "{file}");
     }
+}
+
+#[test]
+fn a_dump_over_a_link_keeps_the_link_and_the_permissions() {
+    let app = firewall("dump-over", &[]);
+    let at = |file: &str| app.folder.join(file);
+    std::fs::write(at("old.json"), "old").expect("the folder is writable");
+    std::fs::set_permissions(at("old.json"), Permissions::from_mode(0o600)).expect("ours");
+    symlink("old.json", at("link.json")).expect("the folder is writable");
+    app.told(&["table", "rules", "dump", "link.json"]);
+    assert!(std::fs::symlink_metadata(at("link.json")).expect("there").is_symlink());
+    let meta = std::fs::metadata(at("old.json")).expect("there");
+    assert_eq!(meta.permissions().mode() & 0o777, 0o600);
+    let rows = std::fs::read_to_string(at("old.json")).expect("text");
+    assert!(serde_json::from_str::<Value>(&rows).expect("rows").is_array(), "{rows}");
+    assert!(!std::fs::read_dir(&app.folder)
+        .expect("there")
+        .flatten()
+        .any(|f| f.path().extension().is_some_and(|e| e == "partial")));
 }
 
 #[test]

@@ -2,10 +2,10 @@
 
 use crate::args::Build;
 use crate::serve::payload::{self, Payload};
+use crate::whole_file::WholeFile;
 use crate::{engine, load, Outcome};
 use std::fs;
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use wireloom_codegen_c::CompileOptions;
 use wireloom_ir::desc::Desc;
@@ -54,33 +54,9 @@ fn base() -> io::Result<Vec<u8>> {
     fs::read("/proc/self/exe")
 }
 
-/// Removes what killed processes have written of the same target.
-fn remove_left(target: &Path, name: &str) {
-    let folder = target.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        let file = entry.file_name();
-        let of = |file: &str| -> Option<u32> {
-            file.strip_prefix(&format!(".{name}."))?.strip_suffix(".partial")?.parse().ok()
-        };
-        let left = |pid| entry.metadata().is_ok_and(|meta| wireloom_codegen_c::is_left(pid, &meta));
-        if file.to_str().and_then(of).is_some_and(left) {
-            let _ = fs::remove_file(entry.path());
-        }
-    }
-}
-
-/// Into a new file beside the target, and renamed: the target may be running, or the disk may fill
-/// up in the middle. The umask decides on its permissions.
+/// The umask decides on the executable's permissions.
 fn write(target: &Path, parts: &[&[u8]]) -> io::Result<()> {
-    let name = target.file_name().ok_or(io::ErrorKind::InvalidInput)?;
-    let name = name.to_string_lossy();
-    remove_left(target, &name);
-    let partial = target.with_file_name(format!(".{name}.{}.partial", std::process::id()));
-    let mut out = fs::OpenOptions::new().write(true).create_new(true).mode(0o777).open(&partial)?;
-    let written = parts
-        .iter()
-        .try_for_each(|p| out.write_all(p))
-        .and_then(|()| out.sync_all())
-        .and_then(|()| fs::rename(&partial, target));
-    written.inspect_err(|_| drop(fs::remove_file(&partial)))
+    let mut out = WholeFile::create(target, 0o777)?;
+    parts.iter().try_for_each(|p| out.file.write_all(p))?;
+    out.put()
 }

@@ -29,6 +29,7 @@ mod serve;
 mod table;
 mod test;
 mod watch;
+mod whole_file;
 mod world;
 
 use args::{Cli, Command};
@@ -48,13 +49,12 @@ fn main() -> ExitCode {
 }
 
 /// Prints an error of the command line, and ends. An unknown option may be meant for the app.
-fn refuse(mut e: clap::Error) -> ! {
+fn refuse(e: clap::Error) -> ! {
     let argument = match e.get(ContextKind::InvalidArg) {
         Some(ContextValue::String(s)) if e.kind() == ErrorKind::UnknownArgument => s.clone(),
         _ => e.exit(),
     };
     let Some(name) = argument.strip_prefix("--") else { e.exit() };
-    e.remove(ContextKind::TrailingArg);
     let text = e.render().to_string();
     eprintln!("{}", text.trim_end());
     if matches!(name, "in" | "io" | "interface" | "iface" | "dev" | "device" | "nic") {

@@ -2,8 +2,10 @@
 
 use crate::args::{Table, TableDo};
 use crate::control::{columns, print, Client, Object, Refused};
+use crate::whole_file::WholeFile;
 use crate::{Failure, Outcome};
 use serde_json::{json, Map, Value};
+use std::fs::File;
 use std::io::{BufWriter, Read, Write};
 use std::path::Path;
 use std::time::Instant;
@@ -198,29 +200,27 @@ fn dump(client: &mut Client, name: &str, args: &Table) -> Outcome {
         None | Some("-") => write_all(client, name, std::io::stdout().lock(), args.csv, args.limit).map(|_| ()),
         Some(path) => {
             no_more(&args.rest[1..])?;
-            let count = beside(Path::new(path), |file| write_all(client, name, file, csv(path), args.limit))?;
+            let count = replace(Path::new(path), |file| write_all(client, name, file, csv(path), args.limit))?;
             eprintln!("wireloom: {count} entries written to {path}");
             Ok(())
         }
     }
 }
 
-/// Writes a file beside the one that is there, and puts it in its place when it is whole. A pipe or
-/// device is written as it is.
-fn beside(path: &Path, write: impl FnOnce(std::fs::File) -> Result<u64, Failure>) -> Result<u64, Failure> {
+/// Replaces a file when the new one is whole. A pipe or device is written as it is. A link stays
+/// one, and a file keeps its permissions.
+fn replace(path: &Path, write: impl FnOnce(&File) -> Result<u64, Failure>) -> Result<u64, Failure> {
     let fail = |e: std::io::Error| Failure::Said(format!("cannot write {}: {e}", path.display()));
-    if std::fs::metadata(path).is_ok_and(|m| !m.is_file()) {
-        return write(std::fs::File::create(path).map_err(fail)?);
+    let old = std::fs::metadata(path).ok();
+    if old.as_ref().is_some_and(|m| !m.is_file()) {
+        return write(&File::create(path).map_err(fail)?);
     }
-    let mut name = path.file_name().unwrap_or_default().to_os_string();
-    name.push(format!(".{}.partial", std::process::id()));
-    let partial = path.with_file_name(name);
-    let file = std::fs::File::create_new(&partial).map_err(fail)?;
-    let done = write(file).and_then(|n| std::fs::rename(&partial, path).map_err(fail).map(|()| n));
-    if done.is_err() {
-        let _ = std::fs::remove_file(&partial);
-    }
-    done
+    let target = std::fs::canonicalize(path).unwrap_or_else(|_| path.into());
+    let new = WholeFile::create(&target, 0o666).map_err(fail)?;
+    old.map_or(Ok(()), |m| new.file.set_permissions(m.permissions())).map_err(fail)?;
+    let count = write(&new.file)?;
+    new.put().map_err(fail)?;
+    Ok(count)
 }
 
 /// An object with its fields in the table's order; absent fields match any value.

@@ -215,7 +215,7 @@ fn one_value(e: &Expr) -> Option<(&Path, u64)> {
 }
 
 /// Whether an expression reads a field of the unit at hand.
-fn reads(e: &Expr, f: FieldId) -> bool {
+pub fn reads(e: &Expr, f: FieldId) -> bool {
     let mut found = false;
     walk::expr(e, &mut |e| {
         if let ExprKind::Read(p) = &*e.kind {

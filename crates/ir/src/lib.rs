@@ -449,6 +449,11 @@ impl Module {
         hit
     }
 
+    /// The handler of a port's frames.
+    pub fn frame_handler(&self, port: PortId) -> Option<&Handler> {
+        self.handlers.iter().find(|h| matches!(h.on, On::Frame { port: p, .. } if p == port))
+    }
+
     /// Whether frames wait in queues of the program.
     pub fn has_queues(&self) -> bool {
         (0..self.ports.len() as u32).any(|n| self.is_queue(PortId(n)))

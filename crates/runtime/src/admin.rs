@@ -138,9 +138,13 @@ fn app_status(a: &Hosted) -> Value {
 
 /// Frames that the XDP hook has received, by their fate there.
 fn hooks_status(a: &Hosted) -> Vec<Value> {
-    let Some(outside) = a.app.program.outside().filter(|o| !o.fates().is_empty()) else { return Vec::new() };
+    let Some(outside) = a.app.program.outside() else { return Vec::new() };
+    let fates = outside.fates();
+    if fates.is_empty() {
+        return Vec::new();
+    }
     let mut hook = serde_json::Map::from_iter([("hook".to_string(), json!("xdp"))]);
-    hook.extend(outside.fates().into_iter().map(|(fate, n)| (fate.to_string(), json!(n))));
+    hook.extend(fates.into_iter().map(|(fate, n)| (fate.to_string(), json!(n))));
     hook.insert("lines_lost".into(), json!(outside.lines_lost()));
     vec![Value::Object(hook)]
 }

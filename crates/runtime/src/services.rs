@@ -252,7 +252,9 @@ fn run_core(spec: Thread, apps: &[Arc<App>], stats: Arc<Vec<CoreStats>>, tx: &mp
     let _ = tx.send(Ok((core.engine.waker(), core.engine.name().to_string())));
     let mut drain_end = None;
     let clean = run_until_told(&spec, &mut core, &mut drain_end);
-    run_ends(&spec, &mut core, drain_end) && clean
+    let ended = run_ends(&spec, &mut core, drain_end);
+    core.log_cut_off();
+    ended && clean
 }
 
 /// Runs the end handlers; whether they ended within the drain limit.
@@ -286,7 +288,6 @@ fn run_until_told(spec: &Thread, core: &mut Core, drain_end: &mut Option<Instant
             continue;
         }
         if spec.stop.ended() {
-            core.log_cut_off();
             return core.clients() == 0;
         }
         match drain_end {
@@ -295,10 +296,7 @@ fn run_until_told(spec: &Thread, core: &mut Core, drain_end: &mut Option<Instant
                 *drain_end = Some(Instant::now() + spec.limit);
             }
             Some(_) if core.clients() == 0 => return true,
-            Some(end) if Instant::now() >= *end => {
-                core.log_cut_off();
-                return false;
-            }
+            Some(end) if Instant::now() >= *end => return false,
             Some(_) => {}
         }
     }

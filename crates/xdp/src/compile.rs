@@ -4,7 +4,7 @@ use crate::Error;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
-use wireloom_codegen_c::xdp::{XdpSource, HEADERS};
+use wireloom_codegen_c::xdp::HEADERS;
 use wireloom_codegen_c::{kept, PrivateFolder};
 
 /// The newest clang that is here.
@@ -43,20 +43,10 @@ impl Thrift {
     }
 }
 
-/// Compiles programs to an object with BTF and line information. `constants`: macros and their
-/// numbers. An object is kept where compiled programs are, and made once. `starting` is called
-/// before clang runs.
+/// Compiles C that includes `bpf.h` to an object with BTF and line information. `constants`: macros
+/// and their numbers. An object is kept where compiled programs are, and made once. `starting` is
+/// called before clang runs.
 pub fn compile(
-    source: &XdpSource,
-    thrift: Thrift,
-    constants: &[(&str, u64)],
-    starting: Option<fn()>,
-) -> Result<Compiled, Error> {
-    compile_text(&source.text, thrift, constants, starting)
-}
-
-/// The same for C that includes `bpf.h`.
-pub fn compile_text(
     text: &str,
     thrift: Thrift,
     constants: &[(&str, u64)],

@@ -1,6 +1,6 @@
 //! Programs written by hand in C, that generated ones are measured beside.
 
-use crate::compile::{compile_text, Thrift};
+use crate::compile::{compile, Thrift};
 use crate::error::of_loading;
 use crate::kernel;
 use crate::maps::map_of;
@@ -22,7 +22,7 @@ impl Hand {
     /// Compiles and loads the programs of a C file, which may include `bpf.h`.
     pub fn load(text: &str) -> Result<Hand, Error> {
         Found::here().check(Needs { looped: true, ..Needs::default() })?;
-        Hand::of(aya::EbpfLoader::new().load(&compile_text(text, Thrift::Fast, &[], None)?.bytes).map_err(of_loading)?)
+        Hand::of(aya::EbpfLoader::new().load(&compile(text, Thrift::Fast, &[], None)?.bytes).map_err(of_loading)?)
     }
 
     /// Loads a compiled object. Maps that it wants pinned are pinned in a folder of a BPF file

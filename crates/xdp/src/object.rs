@@ -151,8 +151,8 @@ impl Object {
         let here = Machine::of(source)?;
         let manual = ("WL_MANUAL", u64::from(settings.manual_time));
         let constants = [&sizes(source)[..], &here.constants(), &[manual]].concat();
-        let compiled = compile(source, Thrift::Fast, &constants, settings.starting)?;
-        let spare = |thrift| compile(source, thrift, &constants, None).map(|c| c.bytes);
+        let compiled = compile(&source.text, Thrift::Fast, &constants, settings.starting)?;
+        let spare = |thrift| compile(&source.text, thrift, &constants, None).map(|c| c.bytes);
         Object::load_either(source, compiled, &spare, &|bytes| {
             Object::load_compiled(source, settings, bytes, (&here, &[]))
         })

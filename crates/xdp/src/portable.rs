@@ -20,8 +20,8 @@ impl Portable {
     pub fn of(source: &mut XdpSource) -> Result<Portable, Error> {
         source.tables.iter_mut().filter(|t| t.sums.is_some()).for_each(|t| t.direct = None);
         let constants = [&sizes(source)[..], &[("WL_MANUAL", 0), ("WL_ANY_MACHINE", 1)]].concat();
-        let compiled = compile(source, Thrift::Fast, &constants, None)?;
-        let spare = compile(source, Thrift::Spare, &constants, None)?.bytes;
+        let compiled = compile(&source.text, Thrift::Fast, &constants, None)?;
+        let spare = compile(&source.text, Thrift::Spare, &constants, None)?.bytes;
         Ok(Portable { first: compiled.bytes, spare, once: compiled.once })
     }
 }

@@ -135,7 +135,7 @@ impl Compiler<'_> {
 
     /// The handler of a queue with channels, made where the first of its members stands.
     pub fn channel_handlers(&mut self, module: ModId, app: &ast::Element, port: PortId) -> R<()> {
-        if self.m.handlers.iter().any(|h| matches!(h.on, ir::On::Frame { port: p, .. } if p == port)) {
+        if self.m.frame_handler(port).is_some() {
             return Ok(());
         }
         let unit = self.app.frames.get(&port).copied().ok_or(Reported)?;

@@ -310,9 +310,7 @@ impl Compiler<'_> {
         let frame = self.frame_of(frame);
         let mut l = begin(self, module);
         let made = l.target(port).and_then(|(port, index)| match l.takes_frames(port) {
-            true if comes
-                && !l.cx.m.handlers.iter().any(|h| matches!(h.on, ir::On::Frame { port: p, .. } if p == port)) =>
-            {
+            true if comes && l.cx.m.frame_handler(port).is_none() => {
                 let d = wireloom_syntax::Diagnostic::error(
                     "E0619",
                     span,

@@ -284,15 +284,7 @@ impl Compiler<'_> {
     }
 
     pub fn handled_once(&mut self, port: ir::PortId, span: Span) -> R<()> {
-        let Some(first) = self
-            .m
-            .handlers
-            .iter()
-            .find(|h| matches!(h.on, ir::On::Frame { port: p, .. } if p == port))
-            .map(|h| super::handlers::at(&h.span))
-        else {
-            return Ok(());
-        };
+        let Some(first) = self.m.frame_handler(port).map(|h| super::handlers::at(&h.span)) else { return Ok(()) };
         let name = self.m.ports[port.index()].name.clone();
         Err(self.report(
             Diagnostic::error("E0639", span, format!("the packets of port `{name}` are handled already"))

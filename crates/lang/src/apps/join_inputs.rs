@@ -19,7 +19,7 @@ use crate::val::{Val, Vk};
 use ir::StmtKind;
 use std::rc::Rc;
 use wireloom_ir as ir;
-use wireloom_syntax::ast::{Block, ExprKind, Span, Stmt, StmtKind as S};
+use wireloom_syntax::ast::{Block, Span, Stmt, StmtKind as S};
 
 /// Elements in each other's places, before the next one is joined.
 const NESTED: usize = 8;
@@ -27,7 +27,7 @@ const NESTED: usize = 8;
 /// Whether a statement may end a way through its handler.
 fn may_end(s: &Stmt) -> bool {
     let S::Expr(e) = &s.kind else { return matches!(s.kind, S::Send { .. }) };
-    matches!(&*e.kind, ExprKind::If(..) | ExprKind::IfLet(..) | ExprKind::Match(..) | ExprKind::Block(_))
+    e.has_ways()
 }
 
 impl Lower<'_, '_> {

@@ -162,8 +162,7 @@ impl Compiler<'_> {
     pub fn unhandled_queues(&mut self) {
         for i in 0..self.m.ports.len() {
             let id = PortId(i as u32);
-            let handled = self.m.handlers.iter().any(|h| matches!(h.on, ir::On::Frame { port, .. } if port == id));
-            if handled || !self.is_queue(id) {
+            if self.m.frame_handler(id).is_some() || !self.is_queue(id) {
                 continue;
             }
             let port = self.m.ports[i].clone();

@@ -53,7 +53,7 @@ impl Lower<'_, '_> {
                 break;
             }
             let r = match &s.kind {
-                S::Expr(e) if i == last && want != Some(&Ty::Unit) => self.aside(|l| l.expr(e, want)),
+                S::Expr(e) if i == last && want != Some(&Ty::Unit) => self.expr(e, want),
                 _ => self.stmt_of(b, i).map(|never| if never { Val::never() } else { Val::unit() }),
             };
             match r {

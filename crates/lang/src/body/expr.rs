@@ -20,12 +20,8 @@ const MOST_KEPT: u64 = 4 << 10;
 impl Lower<'_, '_> {
     /// Lowers an expression; `want` is the type that its place would like, as a hint.
     pub fn expr(&mut self, e: &Expr, want: Option<&Ty>) -> R<Val> {
-        let ways = matches!(
-            &*e.kind,
-            ExprKind::If(..) | ExprKind::IfLet(..) | ExprKind::Match(..) | ExprKind::Block(_) | ExprKind::Stmt(_)
-        );
         let tail = self.tail;
-        self.tail &= ways && want == Some(&Ty::Unit);
+        self.tail &= e.has_ways() && want == Some(&Ty::Unit);
         let made = self.deeper(e.span, |s| s.expr_kind(e, want));
         self.tail = tail;
         made

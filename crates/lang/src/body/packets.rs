@@ -30,20 +30,12 @@ impl Lower<'_, '_> {
     /// The part of a header whose length follows from a field.
     fn sized_by(&self, header: ir::UnitId, field: ir::FieldId) -> Option<String> {
         let sized = |f: &&ir::Field| match &f.kind {
-            ir::FieldKind::Bytes { extent: ir::Extent::Length(n), .. } => {
-                let mut found = false;
-                ir::walk::expr(n, &mut |e| {
-                    found |= matches!(&*e.kind, K::Read(p) if p.root == ir::Root::This && p.steps == [ir::Step::Field(field)])
-                });
-                found
-            }
+            ir::FieldKind::Bytes { extent: ir::Extent::Length(n), .. } => ir::header_bits::reads(n, field),
             _ => false,
         };
         self.cx.m.units[header.index()].fields.iter().find(sized).and_then(|f| f.name.clone())
     }
-}
 
-impl Lower<'_, '_> {
     /// The unit of the message that a local holds.
     pub fn message_unit(&self, l: LocalId) -> Option<ir::UnitId> {
         if let ir::Ty::Msg(u) = self.cx.m.types.get(self.locals.get(l.index())?.ty.index())? {

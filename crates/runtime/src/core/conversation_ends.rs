@@ -81,9 +81,9 @@ impl Core {
         self.upstream_lost(id, WL_F_TIMEOUT)
     }
 
-    /// Nothing has moved in a conversation for long. If a server owes an answer, its client is told
-    /// so.
-    pub(super) fn conversation_idle(&mut self, client: Id) {
+    /// Nothing has moved at a client, or in its conversation, for long. If a server owes an answer,
+    /// its client is told so.
+    pub(super) fn client_idle(&mut self, client: Id) {
         let owing = self.upstreams(client).into_iter().find(|id| {
             let c = &self.conns[*id];
             c.owed > 0 && !c.has(ENDING | flag::LEFT) && !c.pooling.is_nobodys()
@@ -270,10 +270,7 @@ impl Core {
             return self.doom(dst, WL_F_LOST);
         }
         self.ends_by(dst, WL_F_LOST);
-        if let Some(d) = self.conns.get_mut(dst) {
-            d.set(flag::DOOMED);
-            self.mark_dirty(dst);
-        }
+        self.close_unsent(dst);
     }
 
     /// An upstream is not needed any more: it is closed when its output is sent.

@@ -191,8 +191,6 @@ impl Core {
 
     fn cut_off(&mut self, slot: Id, kind: u32, place: u32) {
         self.complain(slot, kind, place, true);
-        let conn = self.slots[slot].conn;
-        self.conns[conn].set(flag::DOOMED);
-        self.mark_dirty(conn);
+        self.close_unsent(self.slots[slot].conn);
     }
 }

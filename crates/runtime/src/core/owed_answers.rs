@@ -72,8 +72,7 @@ impl Core {
         if o.answer_timeout == 0 || c.owed == 0 {
             return None;
         }
-        Some(match c.is_silent() {
-            _ if self.is_fed(upstream) => c.last_rx.max(c.last_tx).saturating_add(o.stream_timeout),
+        Some(match c.is_silent() && !self.is_fed(upstream) {
             true => c.asked.saturating_add(o.answer_timeout),
             false => c.last_rx.max(c.last_tx).saturating_add(o.stream_timeout),
         })

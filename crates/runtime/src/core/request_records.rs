@@ -3,7 +3,7 @@
 
 use super::app::{App, AppCore};
 use super::slab::Id;
-use super::types::{Side, Target, BACKENDS, CLIENT, NO_BACKEND};
+use super::types::{Conn, Side, Target, BACKENDS, CLIENT, NO_BACKEND};
 use super::Core;
 use crate::abi::*;
 use crate::access_log::LoggedRequest;
@@ -108,19 +108,16 @@ impl Core {
     fn write_line(&mut self, slot: Id, note: Box<crate::access_log::Note>, fault: u32) {
         let s = &self.slots[slot];
         let c = &self.conns[s.conn];
-        let app = &self.apps[c.app as usize].app;
+        let here = &self.apps[c.app as usize];
+        let app = &here.app;
         let fault = if s.fault != 0 { u32::from(s.fault) } else { fault };
         let own = if fault >= WL_F_USER { app.fault_name(fault) } else { String::new() };
         let entry = LoggedRequest {
-            wall: self.now.wrapping_add(self.wall_offset),
             took: self.took(s.since),
-            app: &app.desc.app,
-            port: &app.desc.ports[c.port as usize].name,
-            client: c.c.peer.into(),
             status: s.outcome >> 8,
             class: app.class_name(c.proto, s.outcome),
             bytes: s.bytes,
-            backend: self.apps[c.app as usize].backend_name(s.backend),
+            backend: here.backend_name(s.backend),
             fault: if fault == 0 {
                 "-"
             } else if own.is_empty() {
@@ -128,6 +125,7 @@ impl Core {
             } else {
                 &own
             },
+            ..here.line_of(c, self.now.wrapping_add(self.wall_offset))
         };
         self.access.line(note, &entry);
     }
@@ -139,22 +137,17 @@ impl Core {
         let c = &self.conns[id];
         note.column(b"conversation");
         note.column(c.answered.to_string().as_bytes());
-        let app = &self.apps[c.app as usize].app;
+        let app = &self.apps[c.app as usize];
         let fault = match u32::from(c.why) {
             0 | WL_F_ENDED => "-".into(),
-            kind => app.fault_name(kind),
+            kind => app.app.fault_name(kind),
         };
         let entry = LoggedRequest {
-            wall: self.now.wrapping_add(self.wall_offset),
             took: self.took(c.opened),
-            app: &app.desc.app,
-            port: &app.desc.ports[c.port as usize].name,
-            client: c.c.peer.into(),
-            status: 0,
-            class: "",
             bytes: c.left,
-            backend: self.apps[c.app as usize].backend_name(c.served_by),
+            backend: app.backend_name(c.served_by),
             fault: &fault,
+            ..app.line_of(c, self.now.wrapping_add(self.wall_offset))
         };
         self.access.line(note, &entry);
     }
@@ -182,6 +175,7 @@ impl Core {
                 slot = next;
             }
         }
+        self.access.give(true);
     }
 
     /// Notes the fault of a request.
@@ -287,6 +281,23 @@ impl Core {
 
 impl AppCore {
     /// The address of a backend (`Slot::backend`), as the settings have it.
+    /// A line with the columns that are the connection's. `wall`: nanoseconds since 1970.
+    fn line_of(&self, c: &Conn, wall: u64) -> LoggedRequest<'_> {
+        let desc = &self.app.desc;
+        LoggedRequest {
+            wall,
+            app: &desc.app,
+            port: &desc.ports[c.port as usize].name,
+            client: c.c.peer.into(),
+            took: 0,
+            status: 0,
+            class: "",
+            bytes: 0,
+            backend: None,
+            fault: "-",
+        }
+    }
+
     fn backend_name(&self, (port, n): (u16, u32)) -> Option<&str> {
         match (port, n) {
             NO_BACKEND => None,

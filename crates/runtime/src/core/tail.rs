@@ -308,14 +308,19 @@ impl Core {
         }
     }
 
-    /// Closes a connection at the end of the batch, without its output: it cannot be served on.
+    /// Counts a fault of a connection that cannot be served on, and closes it.
     pub(super) fn doom(&mut self, id: Id, kind: u32) {
+        if self.conns.get(id).is_some_and(|c| !c.has(flag::DOOMED)) {
+            self.count_fault_at(id, kind, NO_PLACE);
+            self.close_unsent(id);
+        }
+    }
+
+    /// Closes a connection at the end of the batch, without its output.
+    pub(super) fn close_unsent(&mut self, id: Id) {
         if let Some(c) = self.conns.get_mut(id) {
-            if !c.has(flag::DOOMED) {
-                c.set(flag::DOOMED);
-                self.count_fault_at(id, kind, NO_PLACE);
-                self.mark_dirty(id);
-            }
+            c.set(flag::DOOMED);
+            self.mark_dirty(id);
         }
     }
 }

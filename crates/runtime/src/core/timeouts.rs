@@ -159,7 +159,7 @@ impl Core {
             Due::Session => self.waited_in_vain(id),
             Due::Connect if self.conns[id].greets > 0 => self.not_greeted(id, Why::Silent),
             Due::Connect => self.connect_failed(id, false),
-            Due::Idle if client => self.conversation_idle(id),
+            Due::Idle if client => self.client_idle(id),
             Due::Linger if client => self.close_conn(id, false),
             Due::Linger | Due::Idle => self.close_conn(id, false),
             Due::Write if client => {

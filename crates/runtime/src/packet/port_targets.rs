@@ -122,7 +122,7 @@ pub fn check_bindings(desc: &mut Desc, options: &Options) -> Result<(), Error> {
                 return Err(bad("the app sends nothing to this port".into()));
             }
             let names: Vec<String> = targets(text).map_err(bad)?.iter().map(PortTarget::to_string).collect();
-            let read = desc.handlers.iter().any(|h| h.on == HandlerOn::Frame { port: i as u32 });
+            let read = frame_handler(desc, i).is_some();
             let bound = options.bind.iter().any(|b| &b.0 == port);
             if flag == "bind" || !read && !bound {
                 if let PortKind::Frames { names: value, .. } = &mut desc.ports[i].kind {

@@ -263,6 +263,12 @@ impl Expr {
         }
         None
     }
+
+    /// Whether it consists of statements, one after another or one of several.
+    pub fn has_ways(&self) -> bool {
+        use ExprKind as K;
+        matches!(&*self.kind, K::If(..) | K::IfLet(..) | K::Match(..) | K::Block(_) | K::Stmt(_))
+    }
 }
 
 /// `join E as bytes, n`: of all items for one instance, E of each, one behind the other, and how
