@@ -22,6 +22,7 @@ pub mod mariadb;
 pub mod memcached;
 pub mod net;
 pub mod packets;
+mod ports;
 pub mod postfix;
 pub mod postgres;
 pub mod process;
@@ -34,9 +35,9 @@ pub mod whole;
 
 pub use client::{Client, CLOSING, PATIENCE};
 pub use dialogue::{tag, Dialogue};
+pub use ports::free_port;
 pub use process::{
-    client_library, finish, free_port, fully_compiled, quickly_compiled, require_tool, servers, Output, Process,
-    Wireloom,
+    client_library, finish, fully_compiled, quickly_compiled, require_tool, servers, Output, Process, Wireloom,
 };
 pub use script::Backend;
 

@@ -1,27 +1,12 @@
 //! Child processes: ours and real servers. All are killed when dropped.
 
 use crate::client::{CLOSING, PATIENCE};
-use crate::{plain, root, stand_in};
-use std::net::{TcpListener, TcpStream};
+use crate::{free_port, plain, root, stand_in};
+use std::net::TcpStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
-
-/// A port that was free a moment ago. Ports are handed out below the kernel's ephemeral range and
-/// spread by process id. So test binaries that run at once, and outgoing connections, do not meet.
-pub fn free_port() -> u16 {
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    let base = 10_000 + (std::process::id() % 180) as u16 * 100;
-    loop {
-        let n = NEXT.fetch_add(1, Ordering::Relaxed);
-        let port = base + n % 2000 % 20_000;
-        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
-            return port;
-        }
-    }
-}
 
 /// True if the tool is installed. If not: says so, and fails the test in CI.
 pub fn require_tool(name: &str) -> bool {

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::process::Command;
 use wireloom_tests::memcached::Service;
-use wireloom_tests::process::{free_port, require_tool};
+use wireloom_tests::{free_port, require_tool};
 use wireloom_tests::{servers, Client, Process, Wireloom};
 
 /// Asks libmemcached itself for the owner of each key (weighted ketama, as its tools and most

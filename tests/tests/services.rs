@@ -21,6 +21,7 @@ mod conversations;
 mod distribution;
 mod edited_requests;
 mod faults_http;
+mod free_ports;
 mod handles;
 mod held_bodies;
 mod http_apart;

@@ -1,0 +1,71 @@
+//! Ports for the servers of tests. In: nothing. Out: a port of loopback that no other test has.
+//!
+//! A look at a port by binding it would not do: a child that another thread starts holds a copy of
+//! the socket between `fork` and `exec`, and the server behind the look finds its port taken. So
+//! test binaries share out blocks of ports, and the kernel's tables say which ports are in use.
+
+use std::collections::HashSet;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener};
+use std::sync::Mutex;
+
+/// Below the kernel's ephemeral range, so outgoing connections have none of them.
+const FIRST: u16 = 10_000;
+const BLOCK: u16 = 64;
+const BLOCKS: u16 = (32_768 - FIRST) / BLOCK;
+
+/// The blocks of this process: each is its own while the socket lives.
+struct Ports {
+    blocks: Vec<UnixListener>,
+    /// The ports of the last block that are still to be handed out.
+    left: std::ops::Range<u16>,
+}
+
+static PORTS: Mutex<Ports> = Mutex::new(Ports { blocks: Vec::new(), left: 0..0 });
+
+/// A port that is this process's alone, and free. No port is handed out twice before the machine's
+/// blocks are used up.
+pub fn free_port() -> u16 {
+    let mut ports = PORTS.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    loop {
+        let used = ports_in_use();
+        while let Some(port) = ports.left.next() {
+            if !used.contains(&port) {
+                return port;
+            }
+        }
+        ports.take_block();
+    }
+}
+
+impl Ports {
+    /// Takes a block that no other test binary has. A name of the abstract kind is free again once
+    /// its process has ended, however that was.
+    fn take_block(&mut self) {
+        let begin = std::process::id() as u16 % BLOCKS;
+        for block in (0..BLOCKS).map(|n| (begin + n) % BLOCKS) {
+            let name = SocketAddr::from_abstract_name(format!("wireloom-test-ports-{block}")).expect("a short name");
+            if let Ok(socket) = UnixListener::bind_addr(&name) {
+                self.blocks.push(socket);
+                self.left = FIRST + block * BLOCK..FIRST + (block + 1) * BLOCK;
+                return;
+            }
+        }
+        assert!(!self.blocks.is_empty(), "other test binaries have all ports");
+        // All others are of this process or of others: it begins its own anew.
+        self.blocks.clear();
+    }
+}
+
+/// The local ports of all sockets of this thread's network namespace, for TCP and UDP.
+fn ports_in_use() -> HashSet<u16> {
+    let tables = ["tcp", "tcp6", "udp", "udp6"];
+    let lines = tables.map(|t| std::fs::read_to_string(format!("/proc/thread-self/net/{t}")).unwrap_or_default());
+    lines.iter().flat_map(|text| text.lines().skip(1)).filter_map(local_port).collect()
+}
+
+/// The port in `  0: 0100007F:1F90 00000000:0000 0A …` (proc(5), `/proc/net/tcp`).
+fn local_port(line: &str) -> Option<u16> {
+    let (_, port) = line.split_whitespace().nth(1)?.rsplit_once(':')?;
+    u16::from_str_radix(port, 16).ok()
+}
