@@ -49,8 +49,9 @@ SEC("xdp") int parse_count_checked(struct xdp_md *ctx) {
 /* ---- flows: the frame of the next run has other ports ---- */
 
 struct flow { uint32_t src, dst, ports, proto; };
+/* The packet's identification says how far the next flow is. */
 WL_INLINE void next(struct frame *f, uint32_t ports) {
-    const uint32_t n = (wl_known_be32(f->p + 34) + 1) & ports;
+    const uint32_t step = wl_known_be16(f->p + 18), n = (wl_known_be32(f->p + 34) + step) & ports;
     *(uint32_t *)(f->p + 34) = __builtin_bswap32(n);
 }
 static long (*const update)(void *map, const void *key, const void *value, uint64_t flags) = (void *)2;

@@ -1,6 +1,6 @@
 /* A frame as it was, for the program behind: a test run does not make the frame anew. `WL_REQUEST`
  * are its bytes, and `WL_ANSWER` its length when it leaves. With `WL_FLOWS` each run is of the next
- * flow. */
+ * flow, and each pass over all flows has an order of its own. */
 
 enum { BPF_MAP_TYPE_PROG_ARRAY = 3 };
 static long (*const bpf_tail_call)(struct xdp_md *ctx, void *programs, uint32_t n) = (void *)12;
@@ -23,7 +23,7 @@ WL_INLINE bool restore(struct xdp_md *ctx) {
     for (unsigned i = 0; i < sizeof get / 8; i++) ((uint64_t *)d)[i] = ((const uint64_t *)get)[i];
 #ifdef WL_FLOWS
     /* The next flow: the client's address and port. */
-    const uint32_t flow = turn++ & (WL_FLOWS - 1);
+    const uint32_t pass = turn / WL_FLOWS, flow = turn++ * (1 + pass * 0x9e3779b0u) & (WL_FLOWS - 1);
     *(uint16_t *)(d + 28) = (uint16_t)(flow >> 16);
     *(uint16_t *)(d + 34) = (uint16_t)flow;
 #endif
