@@ -1,8 +1,8 @@
 //! Ports for the servers of tests. In: nothing. Out: a port of loopback that no other test has.
 //!
-//! A look at a port by binding it would not do. A child that another thread starts has a copy of the
-//! socket between `fork` and `exec`, and a server would find its port taken. So test binaries share
-//! out blocks of ports, and the kernel's tables say which ports are in use.
+//! A look at a port by binding it would not do. A child that another thread starts has a copy of
+//! the socket between `fork` and `exec`, and a server would find its port taken. So test binaries
+//! share out blocks of ports, and the kernel's tables say which ports are in use.
 
 use std::collections::HashSet;
 use std::os::linux::net::SocketAddrExt;

@@ -203,9 +203,9 @@ fn repeat(name: &str) -> u32 {
     }
 }
 
-/// A datagram. Its identification says how far the next run's flow is from its own: all are met once
-/// in a pass, since it is odd. The first round goes over the flows in a row. The others have another
-/// order than that in which the tables were filled, as traffic has.
+/// A datagram. Its identification says how far the next run's flow is from its own. It is odd, so a
+/// pass meets each flow once. The first round goes over the flows in a row. The others have another
+/// order than that of filling, as traffic has.
 fn frame(round: usize) -> Vec<u8> {
     let step: u16 = if round == 0 { 1 } else { 31153 };
     let mut f = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0, 0x45, 0, 0, 46];
