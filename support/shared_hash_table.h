@@ -10,7 +10,11 @@
  * each use of the stripe checks its oldest entry. `evict lru` evicts the oldest entry of the key's
  * own stripe. That entry is the least recently used of 1/64 of the table, or of the whole table
  * below 1024 entries, which has one stripe. A table with `reject` first removes expired entries in
- * any stripe. */
+ * any stripe.
+ *
+ * In a run on captures each core has a time of its own. The entry of a key that a core asks for
+ * expires by that core's time. Other entries may be those of a core that has not come so far: they
+ * expire by the time of the slowest core. */
 #ifndef WL_TABLE_H
 #define WL_TABLE_H
 #include "builtin.h"
@@ -40,6 +44,10 @@ typedef struct wl_table {
 
 /* Places that one step of a walk looks at, at most. */
 #define WL_WALK 4096u
+
+/* A core's time, and that of the slowest core: not later. */
+typedef struct wl_instant { uint64_t now, past; } wl_instant;
+static inline wl_instant wl_instant_of(const wl_core *c) { return (wl_instant){c->now, c->now - c->behind}; }
 
 /* A place in an entry's bytes, or in a flat buffer. */
 typedef struct wl_cursor { wl_table *t; uint8_t *p; uint32_t room, next; } wl_cursor;
@@ -178,8 +186,9 @@ static inline void wl_link_newest(wl_table *t, wl_stripe *s, uint32_t i, wl_entr
     if (s->newest) wl_entry_at(t, s->newest)->newer = i; else s->oldest = i;
     s->newest = i;
 }
+static inline void wl_see(wl_entry *e, uint64_t now) { if (e->seen < now) e->seen = now; }
 static inline void wl_touch(wl_table *t, wl_stripe *s, uint32_t i, wl_entry *e, uint64_t now) {
-    if (!t->from_write) e->seen = now;
+    if (!t->from_write) wl_see(e, now);
     if (s->newest != i) { wl_unlink(t, s, e); wl_link_newest(t, s, i, e); }
 }
 static inline void wl_drop(wl_table *t, wl_stripe *s, uint32_t i) {
@@ -196,18 +205,18 @@ static inline void wl_drop(wl_table *t, wl_stripe *s, uint32_t i) {
     wl_count(&t->stats->entries, 0 - (uint64_t)1);
 }
 static inline bool wl_expired(wl_table *t, uint32_t i, uint64_t now) { return t->idle && i && wl_entry_at(t, i)->seen + t->idle < now; }
-static inline bool wl_expire(wl_table *t, wl_stripe *s, uint64_t now, uint32_t most) {
+static inline bool wl_expire(wl_table *t, wl_stripe *s, uint64_t past, uint32_t most) {
     bool any = false;
     /* Entries lie in the order of their use: an expired one may lie behind others. */
     if (t->from_write) for (uint32_t i = s->oldest, next; i && most; i = next, most--) {
         next = wl_entry_at(t, i)->newer;
-        if (!wl_expired(t, i, now)) continue;
+        if (!wl_expired(t, i, past)) continue;
         wl_drop(t, s, i);
         wl_count(&t->stats->expired, 1);
         any = true;
     }
     else
-    for (; most && wl_expired(t, s->oldest, now); most--) {
+    for (; most && wl_expired(t, s->oldest, past); most--) {
         wl_drop(t, s, s->oldest);
         wl_count(&t->stats->expired, 1);
         any = true;
@@ -215,7 +224,7 @@ static inline bool wl_expire(wl_table *t, wl_stripe *s, uint64_t now, uint32_t m
     return any;
 }
 /* Makes room in a full pool; `keep` is not evicted. */
-static inline bool wl_reclaim(wl_table *t, wl_stripe *own, uint32_t keep, uint64_t now) {
+static inline bool wl_reclaim(wl_table *t, wl_stripe *own, uint32_t keep, uint64_t past) {
     if (t->lru && own->oldest && own->oldest != keep) {
         wl_drop(t, own, own->oldest);
         wl_count(&t->stats->evictions, 1);
@@ -225,7 +234,7 @@ static inline bool wl_reclaim(wl_table *t, wl_stripe *own, uint32_t keep, uint64
     for (uint32_t k = 0; k < 8 * t->stripes; k++) {
         wl_stripe *s = &t->stripe[k & (t->stripes - 1)];
         if (s == own || !wl_trylock(&s->lock)) continue;
-        bool done = wl_expire(t, s, now, 16);
+        bool done = wl_expire(t, s, past, 16);
         if (!done && t->lru && s->oldest) {
             wl_drop(t, s, s->oldest);
             wl_count(&t->stats->evictions, 1);
@@ -248,17 +257,17 @@ static inline uint64_t wl_table_hash(const wl_table *t, const uint8_t *k, uint32
 }
 
 /* Locks the key's stripe (*s, to be unlocked by the caller) and looks for the key. */
-static inline uint32_t wl_table_seek(wl_table *t, const uint8_t *k, uint32_t kn, uint64_t now, wl_stripe **s, uint64_t *hash) {
+static inline uint32_t wl_table_seek(wl_table *t, const uint8_t *k, uint32_t kn, wl_instant at, wl_stripe **s, uint64_t *hash) {
     uint64_t h = wl_table_hash(t, k, kn);
     uint32_t home = (uint32_t)h & (t->buckets - 1);
     *hash = h;
     *s = &t->stripe[home & (t->stripes - 1)];
     wl_lock(&(*s)->lock);
-    if (t->idle) wl_expire(t, *s, now, 4);
+    if (t->idle) wl_expire(t, *s, at.past, 4);
     for (uint32_t i = t->bucket[home]; i; i = wl_entry_at(t, i)->next) {
         wl_entry *e = wl_entry_at(t, i);
         if (e->tag != (uint32_t)(h >> 32) || e->kn != kn || !wl_same(wl_entry_bytes(t, e), k, kn)) continue;
-        if (!wl_expired(t, i, now)) return i;
+        if (!wl_expired(t, i, at.now)) return i;
         wl_drop(t, *s, i);
         wl_count(&t->stats->expired, 1);
         break;
@@ -266,17 +275,17 @@ static inline uint32_t wl_table_seek(wl_table *t, const uint8_t *k, uint32_t kn,
     return 0;
 }
 /* The entry or NULL; locked either way. */
-static inline wl_entry *wl_table_find(wl_table *t, const uint8_t *k, uint32_t kn, uint64_t now, wl_stripe **s) {
+static inline wl_entry *wl_table_find(wl_table *t, const uint8_t *k, uint32_t kn, wl_instant at, wl_stripe **s) {
     uint64_t h;
-    uint32_t i = wl_table_seek(t, k, kn, now, s, &h);
+    uint32_t i = wl_table_seek(t, k, kn, at, s, &h);
     wl_count(i ? &t->stats->hits : &t->stats->misses, 1);
     if (!i) return NULL;
     wl_entry *e = wl_entry_at(t, i);
-    wl_touch(t, *s, i, e, now);
+    wl_touch(t, *s, i, e, at.now);
     return e;
 }
 /* Room for n value bytes in entry i. */
-static inline bool wl_table_resize(wl_table *t, wl_stripe *s, uint32_t i, uint32_t vn, uint64_t now) {
+static inline bool wl_table_resize(wl_table *t, wl_stripe *s, uint32_t i, uint32_t vn, uint64_t past) {
     wl_entry *e = wl_entry_at(t, i);
     uint32_t have = wl_blocks_for(t, e->kn + e->vn), want = wl_blocks_for(t, e->kn + vn);
     if (want > t->blocks) return false;
@@ -288,7 +297,7 @@ static inline bool wl_table_resize(wl_table *t, wl_stripe *s, uint32_t i, uint32
         if (last) wl_set_next(t, last, 0); else e->block = 0;
     } else if (want > have) {
         uint32_t more;
-        while (!(more = wl_new_blocks(t, want - have))) if (!wl_reclaim(t, s, i, now)) return false;
+        while (!(more = wl_new_blocks(t, want - have))) if (!wl_reclaim(t, s, i, past)) return false;
         if (last) wl_set_next(t, last, more); else e->block = more;
     }
     e->vn = vn;
@@ -296,12 +305,12 @@ static inline bool wl_table_resize(wl_table *t, wl_stripe *s, uint32_t i, uint32
 }
 /* The key's entry with room for vn value bytes, made if it is missing; NULL: the table is full. Its
  * stripe must be locked (`s`, and `i`, `h` from wl_table_seek). */
-static inline wl_entry *wl_table_place(wl_table *t, const uint8_t *k, uint32_t kn, uint32_t vn, uint64_t now, wl_stripe *s, uint32_t i, uint64_t h) {
+static inline wl_entry *wl_table_place(wl_table *t, const uint8_t *k, uint32_t kn, uint32_t vn, wl_instant at, wl_stripe *s, uint32_t i, uint64_t h) {
     bool fresh = !i;
     if (fresh) {
         while (!(i = wl_new_entry(t))) {
-            if (wl_expire(t, s, now, 16)) continue;
-            if (!wl_reclaim(t, s, 0, now)) { wl_count(&t->stats->rejected, 1); return NULL; }
+            if (wl_expire(t, s, at.past, 16)) continue;
+            if (!wl_reclaim(t, s, 0, at.past)) { wl_count(&t->stats->rejected, 1); return NULL; }
         }
         wl_entry *e = wl_entry_at(t, i);
         e->home = (uint32_t)h & (t->buckets - 1);
@@ -309,21 +318,21 @@ static inline wl_entry *wl_table_place(wl_table *t, const uint8_t *k, uint32_t k
         e->kn = 0;
         e->vn = 0;
         e->block = 0;
-        e->seen = now;
+        e->seen = at.now;
         e->next = t->bucket[e->home];
         t->bucket[e->home] = i;
         wl_link_newest(t, s, i, e);
         wl_count(&t->stats->entries, 1);
     }
     wl_entry *e = wl_entry_at(t, i);
-    wl_touch(t, s, i, e, now);
-    e->seen = now;
+    wl_touch(t, s, i, e, at.now);
+    wl_see(e, at.now);
     bool ok;
     if (fresh) {
-        ok = wl_table_resize(t, s, i, kn + vn, now);   /* no key yet: room for both */
+        ok = wl_table_resize(t, s, i, kn + vn, at.past);   /* no key yet: room for both */
         if (ok) { e->kn = kn; e->vn = vn; }
     } else {
-        ok = wl_table_resize(t, s, i, vn, now);
+        ok = wl_table_resize(t, s, i, vn, at.past);
     }
     if (!ok) {
         wl_drop(t, s, i);
@@ -337,17 +346,17 @@ static inline wl_entry *wl_table_place(wl_table *t, const uint8_t *k, uint32_t k
     }
     return e;
 }
-static inline bool wl_table_remove(wl_table *t, const uint8_t *k, uint32_t kn, uint64_t now) {
+static inline bool wl_table_remove(wl_table *t, const uint8_t *k, uint32_t kn, wl_instant at) {
     wl_stripe *s;
     uint64_t h;
-    uint32_t i = wl_table_seek(t, k, kn, now, &s, &h);
+    uint32_t i = wl_table_seek(t, k, kn, at, &s, &h);
     if (i) wl_drop(t, s, i);
     wl_table_unlock(s);
     return i != 0;
 }
 /* The next entry from *cursor on (bucket << 16 | place in its chain), which moves behind it; its
  * stripe is locked. NULL: none near, and if the cursor is all ones, that was all. */
-static inline wl_entry *wl_table_next(wl_table *t, uint64_t *cursor, uint64_t now, wl_stripe **s) {
+static inline wl_entry *wl_table_next(wl_table *t, uint64_t *cursor, wl_instant at, wl_stripe **s) {
     for (unsigned near = 0; *cursor >> 16 < t->buckets; *cursor = ((*cursor >> 16) + 1) << 16) {
         if (near++ == WL_WALK) return NULL;
         uint32_t b = (uint32_t)(*cursor >> 16), i = t->bucket[b];
@@ -358,7 +367,7 @@ static inline wl_entry *wl_table_next(wl_table *t, uint64_t *cursor, uint64_t no
         for (uint64_t k = *cursor & 0xffff; i && k; k--) i = wl_entry_at(t, i)->next;
         for (; i; i = wl_entry_at(t, i)->next) {
             ++*cursor;
-            if (!wl_expired(t, i, now)) return wl_entry_at(t, i);
+            if (!wl_expired(t, i, at.past)) return wl_entry_at(t, i);
         }
         wl_table_unlock(*s);
     }
@@ -366,10 +375,10 @@ static inline wl_entry *wl_table_next(wl_table *t, uint64_t *cursor, uint64_t no
     return NULL;
 }
 /* Entries that have not expired. */
-static inline uint64_t wl_table_len(wl_table *t, uint64_t now) {
+static inline uint64_t wl_table_len(wl_table *t, wl_instant at) {
     if (t->idle) for (uint32_t k = 0; k < t->stripes; k++) {
         wl_lock(&t->stripe[k].lock);
-        wl_expire(t, &t->stripe[k], now, UINT32_MAX);
+        wl_expire(t, &t->stripe[k], at.past, UINT32_MAX);
         wl_unlock(&t->stripe[k].lock);
     }
     return __atomic_load_n(&t->stats->entries, __ATOMIC_RELAXED);

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define WL_ABI 24u
+#define WL_ABI 25u
 
 typedef struct wl_bytes { const uint8_t *p; uint32_t n; uint32_t _pad; } wl_bytes;
 
@@ -342,6 +342,8 @@ typedef struct wl_core {
                                  * them for a frame that is copied. The runtime fills those of
                                  * frames from a queue, the program those of frames to one. NULL:
                                  * they are empty */
+    uint64_t behind;            /* of cores that share tables in a run on captures: how far the
+                                 * slowest of them is behind `now`, in ns; else 0 */
 } wl_core;
 /* A place: the port in bits 48 and up, then one of these. Bits 0 to 31 are the index of the ring's
  * point or of the table's slot. */

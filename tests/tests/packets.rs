@@ -18,6 +18,7 @@ mod packet_processors;
 mod packet_segments;
 mod packet_sharing;
 mod packet_state;
+mod packet_times;
 mod packet_units;
 mod packet_vectorize;
 mod xdp;

@@ -282,7 +282,7 @@ impl<'m> BodyGen<'_, 'm> {
                 let (codec, c) = (self.g.codec(t.value), self.g.cty(t.value));
                 line!(self, "{c} val_ = {text};");
                 self.check(value.may_fault());
-                line!(self, "wl_stripe *s_;\nuint64_t h_;\nuint32_t i_ = wl_table_seek({at}, kb_, kn_, x->core->now, &s_, &h_);");
+                line!(self, "wl_stripe *s_;\nuint64_t h_;\nuint32_t i_ = wl_table_seek({at}, kb_, kn_, wl_instant_of(x->core), &s_, &h_);");
                 self.write_entry(&at, &codec, "s_", place.0);
                 self.changed(*table, "h_");
                 line!(self, "}}");
@@ -293,7 +293,7 @@ impl<'m> BodyGen<'_, 'm> {
                 let at = self.table_at(*table);
                 self.key(t, key);
                 let set = dst.map(|d| format!("{} = ", self.name(d))).unwrap_or_default();
-                line!(self, "{set}wl_table_remove({at}, kb_, kn_, x->core->now);");
+                line!(self, "{set}wl_table_remove({at}, kb_, kn_, wl_instant_of(x->core));");
                 self.changed(*table, &format!("wl_table_hash({at}, kb_, kn_)"));
                 line!(self, "}}");
             }
@@ -311,13 +311,13 @@ impl<'m> BodyGen<'_, 'm> {
                         format!("if (x->core->index) {cursor} = UINT64_MAX;\n")
                     }
                 };
-                line!(self, "{{ wl_stripe *s_ = NULL;\n{first}wl_entry *e_ = wl_table_next({at}, &{cursor}, x->core->now, &s_);\n{more} = e_ != NULL;");
+                line!(self, "{{ wl_stripe *s_ = NULL;\n{first}wl_entry *e_ = wl_table_next({at}, &{cursor}, wl_instant_of(x->core), &s_);\n{more} = e_ != NULL;");
                 line!(self, "if (e_) {{ wl_cursor c_ = wl_entry_bytes({at}, e_); {key} = dec_{keys}(&c_, x); {value} = dec_{values}(&c_, x); wl_table_unlock(s_); }} }}");
                 self.check(layout::has_bytes(m, t.key) || layout::has_bytes(m, t.value));
             }
             TableStmt::Len { table, dst } => {
                 let (at, dst) = (self.table_at(*table), self.name(*dst));
-                line!(self, "{dst} = wl_table_len({at}, x->core->now);");
+                line!(self, "{dst} = wl_table_len({at}, wl_instant_of(x->core));");
             }
             // Such tables have no other entries: `lang` refuses these.
             TableStmt::Insert { .. } | TableStmt::Delete { .. } | TableStmt::Push { .. } | TableStmt::Pop { .. } => {}
@@ -331,7 +331,7 @@ impl<'m> BodyGen<'_, 'm> {
         let codec = self.g.codec(t.value);
         line!(
             self,
-            "wl_stripe *s_;\nwl_entry *e_ = wl_table_find({at}, kb_, kn_, x->core->now, &s_);\n{has} = e_ != NULL;"
+            "wl_stripe *s_;\nwl_entry *e_ = wl_table_find({at}, kb_, kn_, wl_instant_of(x->core), &s_);\n{has} = e_ != NULL;"
         );
         line!(
             self,
@@ -344,7 +344,7 @@ impl<'m> BodyGen<'_, 'm> {
     fn write_entry(&mut self, at: &str, codec: &str, stripe: &str, place: u32) {
         line!(
             self,
-            "wl_entry *e_ = wl_table_place({at}, kb_, kn_, size_{codec}(val_), x->core->now, {stripe}, i_, h_);"
+            "wl_entry *e_ = wl_table_place({at}, kb_, kn_, size_{codec}(val_), wl_instant_of(x->core), {stripe}, i_, h_);"
         );
         line!(
             self,
@@ -363,7 +363,7 @@ impl<'m> BodyGen<'_, 'm> {
         self.key(t, key);
         let read = format!("if (i_) {{ wl_cursor c_ = wl_value({at}, wl_entry_at({at}, i_)); {name} = dec_{codec}(&c_, x); }} else {name} = {zero};");
         line!(self, "uint64_t h_;\nuint32_t i_;");
-        line!(self, "i_ = wl_table_seek({at}, kb_, kn_, x->core->now, &{stripe}, &h_);\n{read}");
+        line!(self, "i_ = wl_table_seek({at}, kb_, kn_, wl_instant_of(x->core), &{stripe}, &h_);\n{read}");
         self.locked.push(stripe.clone());
         self.check(layout::has_bytes(self.g.m, entry_ty));
         self.block(body);

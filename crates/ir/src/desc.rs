@@ -81,6 +81,13 @@ impl SegmentDesc {
     pub fn of_cores(all: &[SegmentDesc]) -> Vec<usize> {
         all.iter().enumerate().flat_map(|(n, s)| std::iter::repeat_n(n, s.cores as usize)).collect()
     }
+
+    /// The cores of the segment that has this one. `None`: no segment has it.
+    pub fn cores_beside(all: &[SegmentDesc], core: usize) -> Option<std::ops::Range<usize>> {
+        let of = SegmentDesc::of_cores(all);
+        let first = of.iter().position(|s| Some(s) == of.get(core))?;
+        Some(first..first + of[first..].iter().take_while(|s| **s == of[first]).count())
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -7,7 +7,7 @@
 use std::ffi::c_void;
 use std::os::raw::c_int;
 
-pub const WL_ABI: u32 = 24;
+pub const WL_ABI: u32 = 25;
 
 // Results of parse() and tail().
 pub const WL_MORE: c_int = 0;
@@ -468,6 +468,7 @@ pub struct wl_core {
     pub at: *mut wl_frame,
     pub frames: *mut wl_frame,
     pub entries: *mut u8,
+    pub behind: u64,
 }
 
 pub type ParseFn = unsafe extern "C" fn(*mut c_void, u32, *mut wl_parser, *const u8, u32, c_int) -> c_int;

@@ -29,7 +29,7 @@ fn ours() -> Vec<StructLayout> {
         layout!(wl_port: n, _pad, load, up, ring, ring_n, maglev_n, maglev, server),
         layout!(wl_param: u, b, ep),
         layout!(wl_core: host = host, rt = rt, state = state, shared = shared, param = param, port = port, now = now,
-            wall = wall, seed = seed, index = index, cores = cores, out = out, self_ = self, left = left, draining = draining, fuel = fuel, tmp = tmp, outcome = outcome, mark = mark, place = place, at = at, frames = frames, entries = entries),
+            wall = wall, seed = seed, index = index, cores = cores, out = out, self_ = self, left = left, draining = draining, fuel = fuel, tmp = tmp, outcome = outcome, mark = mark, place = place, at = at, frames = frames, entries = entries, behind = behind),
         layout!(wl_left: bytes, frames, out, known, _pad),
         layout!(wl_window: buf, pos, n, eof, messages),
         layout!(wl_merge_at: input, fault, place, used, messages),

@@ -18,7 +18,8 @@ static void *work(void *arg) {
         uint32_t k = next(&seed) % 6000, op = next(&seed) % 8, vn = next(&seed) % 400;
         uint8_t key[8] = {(uint8_t)k, (uint8_t)(k >> 8)}, value[400], got[400];
         uint32_t kn = 2 + k % 7;
-        uint64_t now = __atomic_add_fetch(&clock_now, 1, __ATOMIC_RELAXED);
+        uint64_t clock = __atomic_add_fetch(&clock_now, 1, __ATOMIC_RELAXED);
+        wl_instant now = {clock, clock - (clock & 63)};
         wl_stripe *s;
         if (op < 4) {
             wl_entry *e = wl_table_find(&table, key, kn, now, &s);
@@ -57,7 +58,7 @@ int main(void) {
     printf("hits %d evictions %d\n", stats.hits > 1000, stats.evictions > 1000);
     for (uint32_t k = 0; k < 6000; k++) {
         uint8_t key[8] = {(uint8_t)k, (uint8_t)(k >> 8)};
-        wl_table_remove(&table, key, 2 + k % 7, 1);
+        wl_table_remove(&table, key, 2 + k % 7, (wl_instant){1, 1});
     }
     uint32_t free_entries = 0;
     for (uint32_t e = table.free_entry; e; e = wl_entry_at(&table, e)->next) free_entries++;

@@ -235,6 +235,7 @@ impl<'a> Mock<'a> {
             at: std::ptr::null_mut(),
             frames: std::ptr::null_mut(),
             entries: std::ptr::null_mut(),
+            behind: 0,
         });
         let mut mock = Mock {
             t,

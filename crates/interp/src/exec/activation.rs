@@ -436,7 +436,11 @@ impl Activation<'_> {
 
     pub fn table(&self, t: TableId) -> Res<MutexGuard<'_, Table>> {
         match self.tables.get(t.index()) {
-            Some(table) => Ok(table.lock().unwrap_or_else(|e| e.into_inner())),
+            Some(table) => {
+                let mut table = table.lock().unwrap_or_else(|e| e.into_inner());
+                table.behind = self.core().behind;
+                Ok(table)
+            }
             None => internal("no such table"),
         }
     }

@@ -127,6 +127,8 @@ pub struct Table {
     /// Of all entries.
     blocks: u64,
     pub stats: Stats,
+    /// How far the slowest core that shares the table is behind the time of the one at hand, in ns.
+    pub behind: u64,
     /// Of a HyperLogLog.
     pub registers: Vec<u8>,
     /// The entries are elsewhere.
@@ -143,6 +145,7 @@ impl Table {
             made: BTreeMap::new(),
             blocks: 0,
             stats: Stats::default(),
+            behind: 0,
             registers: Vec::new(),
             outside: None,
         }
@@ -156,10 +159,11 @@ impl Table {
         self.order.values().find(|k| &k[..] != keep).cloned()
     }
 
-    /// Drops up to `most` entries whose time is over, the longest unused first. Every operation
-    /// drops a few.
+    /// Drops up to `most` entries whose time is over for all cores, the longest unused first. Every
+    /// operation drops a few.
     fn expire(&mut self, now: u64, most: usize) -> bool {
-        let over = |key: &&Vec<u8>| self.entries.get(*key).is_some_and(|e| self.is_over(e, now));
+        let past = now - self.behind;
+        let over = |key: &&Vec<u8>| self.entries.get(*key).is_some_and(|e| self.is_over(e, past));
         let oldest = self.order.values().take(most);
         // In the order of use an expired entry may lie behind others.
         let keys: Vec<Vec<u8>> = match self.limits.from_write {
@@ -218,7 +222,7 @@ impl Table {
         self.turn += 1;
         let e = self.entries.get_mut(key)?;
         self.order.remove(&e.turn);
-        (e.turn, e.touched) = (self.turn, if self.limits.from_write { e.touched } else { now });
+        (e.turn, e.touched) = (self.turn, if self.limits.from_write { e.touched } else { e.touched.max(now) });
         self.order.insert(self.turn, key.to_vec());
         Some(e.value.clone())
     }
@@ -250,7 +254,7 @@ impl Table {
                 return false;
             }
         }
-        let made = self.entries.get(key).map(|e| e.made);
+        let (made, touched) = self.entries.get(key).map(|e| (e.made, e.touched)).unzip();
         self.take(key);
         let blocks = self.limits.blocks.map_or(0, |b| b.of(size));
         let most = self.limits.blocks.map_or(0, |b| b.count);
@@ -265,7 +269,10 @@ impl Table {
         self.order.insert(self.turn, key.to_vec());
         let made = made.unwrap_or(self.turn);
         self.made.insert(made, key.to_vec());
-        self.entries.insert(key.to_vec(), Entry { value, blocks, touched: now, turn: self.turn, made });
+        self.entries.insert(
+            key.to_vec(),
+            Entry { value, blocks, touched: now.max(touched.unwrap_or(0)), turn: self.turn, made },
+        );
         self.take_blocks(self.blocks + blocks);
         self.stats.entries = self.entries.len() as u64;
         true

@@ -370,6 +370,7 @@ impl AppCore {
             at: std::ptr::null_mut(),
             frames: std::ptr::null_mut(),
             entries: std::ptr::null_mut(),
+            behind: 0,
         });
         let on = |f: &dyn Fn(&HandlerOn) -> bool| -> Vec<u32> {
             let h = app.desc.handlers.iter().enumerate();

@@ -9,9 +9,10 @@
 //! `port_targets` reads the targets of each port's instances. `port_bindings` opens them. Each
 //! engine is a [`FramePort`] in a file of its own (`pcap`, `memory`, `afpacket`, `afxdp`, `tun`,
 //! `udp`). `pool` has the buffers, and `core` the loop of one core. `rps` chooses the core of a
-//! frame. `core_mesh` has the rings between cores, `queue` the queues inside the program, and
-//! `crossing` those between segments; `nic` leads them to another process. `serve` has the threads.
-//! `table` loads tables before the first frame and writes them behind the last.
+//! frame. `core_mesh` has the rings between cores, and `core_times` how far they have come. `queue`
+//! has the queues inside the program, and `crossing` those between segments. `nic` leads them to
+//! another process. `serve` has the threads. `table` loads tables before the first frame and writes
+//! them behind the last.
 //!
 //! Several apps run on the same cores. `options` gives each app its part of the command line.
 //! `share` opens a port once that several apps name. `core::fan_out` shows a frame to all apps that
@@ -27,6 +28,7 @@ mod board;
 mod bpf;
 mod core;
 mod core_mesh;
+mod core_times;
 mod crossing;
 mod handover;
 pub mod hook_ring;

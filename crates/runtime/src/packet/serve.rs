@@ -8,6 +8,7 @@
 use super::board::stage;
 use super::core::{CoreParts, Fan, PacketCore};
 use super::core_mesh::{Mesh, Progress};
+use super::core_times::{CoreTimes, TimesHere};
 use super::interfaces::Interfaces;
 use super::nic::{Agent, Inherited, Joint, ProcessSide, Role, Served, Tables, Work};
 use super::options::{self, Options};
@@ -338,6 +339,7 @@ fn cores_of(
     let receiver = sole_receiver(plan).filter(|_| policy != Policy::On);
     let timeline = plan.apps.iter().filter_map(|a| a.capture).min();
     let pools = std::mem::take(&mut plan.pools);
+    let times = (timeline.is_some() && pools.len() > 1).then(|| Arc::new(CoreTimes::new(pools.len(), apps.len())));
     let mut all = Vec::new();
     for (index, (pool, mesh)) in pools.into_iter().zip(meshes).enumerate() {
         let (region, shared) = (pool.region().clone(), mesh.shared.clone());
@@ -350,6 +352,9 @@ fn cores_of(
             let (writes, fans, stats) = (a.writes, plan.fans.clone(), stats.clone());
             let packets = app.program.packets()?;
             let rps = (receiver == Some(index)).then(|| Rps::new(index, stats.len(), policy));
+            let peers = SegmentDesc::cores_beside(&app.desc.segments, index).unwrap_or(0..stats.len());
+            let here = |all: &Arc<CoreTimes>| TimesHere { all: all.clone(), core: index, app: number, peers };
+            let times = times.as_ref().filter(|_| capture.is_some()).map(here);
             Some(PacketCore::new(CoreParts {
                 app: app.clone(),
                 number,
@@ -370,6 +375,7 @@ fn cores_of(
                 pace,
                 writes,
                 rps,
+                times,
             }))
         };
         let others =

@@ -150,6 +150,7 @@ impl PacketSim {
             pace: false,
             writes: false,
             rps: None,
+            times: None,
         });
         core.watch();
         core.keep_lines();

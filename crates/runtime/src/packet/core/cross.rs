@@ -34,6 +34,8 @@ impl PacketCore {
         if self.capture.is_some() {
             self.crossings.tell(time, &mut self.mesh);
         }
+        // A core that sends nothing of its own may have frames of others to handle.
+        self.times.iter().filter(|_| time < u64::MAX).for_each(|t| t.reach(time));
     }
 
     /// Nobody waits for the frames of a core that reads no capture, itself or through others.

@@ -19,6 +19,7 @@ pub use host::{queue, serve, transmit};
 
 use super::batch::{Batch, Buf, BATCH};
 use super::core_mesh::Mesh;
+use super::core_times::TimesHere;
 use super::crossing::Crossings;
 use super::offload::{Large, Undone};
 use super::pool::Pool;
@@ -146,6 +147,8 @@ pub struct CoreParts {
     pub writes: bool,
     /// Of the core that receives for all.
     pub rps: Option<Rps>,
+    /// Of several cores with the time of captures.
+    pub times: Option<TimesHere>,
 }
 
 pub struct PacketCore {
@@ -210,6 +213,7 @@ pub struct PacketCore {
     pace: bool,
     writes: bool,
     rps: Option<Rps>,
+    times: Option<TimesHere>,
     /// When other cores last gave it frames; 0: not lately.
     given: u64,
     began: u64,
@@ -296,6 +300,7 @@ impl PacketCore {
             pace: p.pace,
             writes: p.writes,
             rps: p.rps,
+            times: p.times,
             given: 0,
             began: now,
             every,
@@ -350,6 +355,7 @@ impl PacketCore {
         self.every.clear();
         self.due = u64::MAX;
         self.crossings.closing = true;
+        self.times.iter().for_each(|t| t.reach(u64::MAX));
     }
 
     fn enter(&mut self) -> *mut wl_core {
@@ -371,6 +377,7 @@ impl PacketCore {
         if !self.draining {
             busy |= self.receive();
         }
+        self.tell_reads();
         busy = self.turn(busy);
         for app in 1..=self.others.len() {
             busy = self.with(app, |c| {

@@ -272,6 +272,7 @@ impl PacketCore {
     pub(super) fn give_away(&mut self, batch: &mut Batch, of: u32) {
         let (scatter, mesh, pool) = (&self.scatter, &mut self.mesh, &mut self.pool);
         for to in (0..self.stats.len()).filter(|to| *to != self.index) {
+            self.times.iter().for_each(|t| t.all.gave(to, scatter.of(to).len() as u64));
             for k in scatter.of(to).iter().map(|k| usize::from(*k)) {
                 if !mesh.give(to, &batch.frames[k], batch.bufs[k], of) {
                     pool.put(batch.bufs[k]); // cannot be: there was room
@@ -300,9 +301,9 @@ impl PacketCore {
                 return true;
             }
             let mut batch = std::mem::replace(&mut self.batch, Batch::absent());
-            let mut of = 0;
+            let (mut of, mut taken) = (0, 0);
             while let Some(item) = self.mesh.next_work(from) {
-                busy = true;
+                taken += 1;
                 prefetch(item.frame.p);
                 if item.of != of || !self.continues(&batch, &item.frame) {
                     self.handle_given(&mut batch, of);
@@ -315,6 +316,10 @@ impl PacketCore {
             }
             self.handle_given(&mut batch, of);
             self.batch = batch;
+            if let Some(times) = self.times.as_ref().filter(|_| taken > 0) {
+                times.all.handled(self.index, taken);
+            }
+            busy |= taken > 0;
         }
         if busy {
             self.given = monotonic();

@@ -17,6 +17,18 @@ impl PacketCore {
         }
         let wall = if self.capture.is_some() { self.now } else { self.now.wrapping_add(self.wall_offset) };
         (self.app.wl.now, self.app.wl.wall) = (self.now, wall);
+        if let Some(times) = &self.times {
+            times.reach(self.now);
+            self.app.wl.behind = times.behind(self.now);
+        }
+    }
+
+    /// In an app without segments other cores wait for this one while it reads captures, or has
+    /// frames of others. A core of a segment says how far its time has come.
+    pub(super) fn tell_reads(&self) {
+        if let Some(times) = self.times.as_ref().filter(|_| self.app.app.desc.segments.is_empty()) {
+            times.all.set_reads(self.index, !self.ports_ended());
+        }
     }
 
     /// Runs the periodic handlers that are due.
