@@ -13,14 +13,25 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 use wireloom_interp::frames::{hex, samples, FrameIn, FramePair, Mutator};
-use wireloom_ir::Module;
+use wireloom_ir::{Module, TableKind};
 use wireloom_runtime::packet::Frames;
 use wireloom_runtime::params;
 
+/// Sketches of so many entries make hardly a mistake in the frames of a run. Interpreter and
+/// compiled code make theirs for different keys.
+const SKETCH: u64 = 1 << 22;
+
+fn enlarge_sketches(m: &mut Module) {
+    let sketches = m.tables.iter_mut().filter(|t| matches!(t.kind, TableKind::Bloom | TableKind::CountMin));
+    sketches.for_each(|t| t.capacity = t.capacity.max(SKETCH));
+}
+
 /// `both`: the graph as it was lowered, and the module that is compiled.
 pub fn inner(args: &Fuzz, both: (Module, Module), note: Option<&Path>, limit: &Limit) -> Outcome {
-    let (graph, module) = both;
-    let (graph, module) = (Arc::new(graph), Arc::new(module));
+    let [graph, module] = [both.0, both.1].map(|mut m| {
+        enlarge_sketches(&mut m);
+        Arc::new(m)
+    });
     let sets: Vec<(String, String)> = args.set.iter().map(|s| params::pair(s)).collect::<Result<_, _>>()?;
     let reference = engine::interpret(&graph)?;
     let made = limit.make(&module, &args.compile)?;

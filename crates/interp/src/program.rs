@@ -9,6 +9,7 @@ use crate::env::Env;
 use crate::exec::activation::{Activation, Collected, CoreData, Suspended};
 use crate::exec::code::Code;
 use crate::exec::frame::Frame;
+use crate::exec::sketch::Sketch;
 use crate::exec::tables::{Limits, Outside, OutsideTable, Table};
 use crate::exec::{self, flatten, Flow};
 use crate::grammar::view::{self, Extra};
@@ -294,17 +295,14 @@ unsafe extern "C" fn init_shared(this: *mut c_void, shared: *mut c_void, _params
             let inner = inner(this);
             let m = &inner.grammar.module;
             let table = |(n, t): (usize, &wireloom_ir::Table)| {
-                let mut table = Table::new(Limits {
-                    capacity: if matches!(t.kind, TableKind::Bloom | TableKind::CountMin) {
-                        u64::MAX
-                    } else {
-                        t.capacity
-                    },
+                let limits = Limits {
+                    capacity: t.capacity,
                     idle: t.idle,
                     from_write: t.from_write,
                     evict_lru: t.evict_lru,
                     blocks: packed_keys::entry_blocks(m, t),
-                });
+                };
+                let mut table = Table::new(limits, Sketch::new(t.kind, t.capacity));
                 let outside = inner.outside.get(n).cloned().flatten();
                 table.outside = outside.map(|table| Outside { table, module: m.clone(), value: t.value });
                 Mutex::new(table)

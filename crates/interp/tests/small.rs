@@ -1,10 +1,11 @@
 //! Small parts: digests, tokens, tables, what is looked for in bytes.
 
 use wireloom_interp::builtin::{crc32, crc32c, fmix64, fnv1a32, fnv1a64, has_token, murmur64, ring_lookup, siphash};
+use wireloom_interp::exec::sketch::Sketch;
 use wireloom_interp::exec::tables::{Limits, Table};
 use wireloom_interp::grammar::scan::{delimiter, literal, DelimiterSearch, Match};
 use wireloom_interp::value::Value;
-use wireloom_ir::ByteSet;
+use wireloom_ir::{ByteSet, TableKind};
 use wireloom_runtime::consistent_hashing::md5;
 
 #[test]
@@ -47,7 +48,37 @@ fn ring_wraps() {
 }
 
 fn table(capacity: u64, idle: u64, evict_lru: bool) -> Table {
-    Table::new(Limits { capacity, idle, evict_lru, from_write: false, blocks: None })
+    Table::new(Limits { capacity, idle, evict_lru, from_write: false, blocks: None }, None)
+}
+
+#[test]
+fn a_filter_has_what_was_added_and_little_else() {
+    let mut s = Sketch::new(TableKind::Bloom, 1000).expect("a sketch");
+    assert_eq!(s.value(b"a"), Value::Bool(false));
+    for n in 0..1000u32 {
+        s.note(&n.to_le_bytes(), &Value::Bool(true));
+    }
+    let has = |s: &Sketch, n: u32| s.value(&n.to_le_bytes()) == Value::Bool(true);
+    assert!((0..1000).all(|n| has(&s, n) && !s.note(&n.to_le_bytes(), &Value::Bool(true))));
+    let wrong = (1000..21_000).filter(|n| has(&s, *n)).count();
+    assert!(wrong < 400, "{wrong} of 20,000");
+}
+
+/// Nor do they grow with the keys.
+#[test]
+fn counts_are_never_too_small() {
+    let mut s = Sketch::new(TableKind::CountMin, 100).expect("a sketch");
+    let count = |s: &Sketch, n: u32| s.value(&n.to_le_bytes()).as_int().expect("a number");
+    for round in 1..=5 {
+        for n in 0..100 {
+            let next = Value::Int(count(&s, n) + 1);
+            s.note(&n.to_le_bytes(), &next);
+        }
+        assert!((0..100).all(|n| count(&s, n) >= round));
+    }
+    let wrong = (0..100).filter(|n| count(&s, *n) > 5).count();
+    assert!(wrong < 50, "{wrong} of 100");
+    assert!(Sketch::new(TableKind::Exact, 100).is_none());
 }
 
 #[test]

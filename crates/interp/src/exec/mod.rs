@@ -12,6 +12,7 @@ pub mod match_tables;
 pub mod message;
 pub mod outgoing;
 mod reading;
+pub mod sketch;
 pub mod sketches;
 pub mod tables;
 

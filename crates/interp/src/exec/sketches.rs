@@ -1,7 +1,5 @@
 //! Arrays and sketches. In: a statement. Out: its effect on the table, which all cores share here.
-//!
-//! Sketches are exact: a Bloom filter makes no mistakes, and a count-min sketch has the true
-//! counts. A HyperLogLog estimates as compiled code does.
+//! A HyperLogLog estimates as compiled code does.
 
 use super::activation::Activation;
 use super::tables::Table;

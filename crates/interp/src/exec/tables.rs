@@ -5,6 +5,7 @@
 //! compiled tables evict only the oldest entry of a part of the table. `memory` and the statistic
 //! `bytes` count the blocks that compiled code would take.
 
+use super::sketch::Sketch;
 use crate::value::{canonical, from_canonical, Value};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -129,6 +130,8 @@ pub struct Table {
     pub stats: Stats,
     /// How far the slowest core that shares the table is behind the time of the one at hand, in ns.
     pub behind: u64,
+    /// In the place of entries.
+    sketch: Option<Sketch>,
     /// Of a HyperLogLog.
     pub registers: Vec<u8>,
     /// The entries are elsewhere.
@@ -136,9 +139,11 @@ pub struct Table {
 }
 
 impl Table {
-    pub fn new(limits: Limits) -> Table {
+    /// `sketch`: of a table that keeps no entries.
+    pub fn new(limits: Limits, sketch: Option<Sketch>) -> Table {
         Table {
             limits,
+            sketch,
             entries: HashMap::new(),
             order: BTreeMap::new(),
             turn: 0,
@@ -214,6 +219,9 @@ impl Table {
         if let Some(o) = &self.outside {
             return o.table.get(key).map(|v| o.value(&v));
         }
+        if self.sketch.is_some() {
+            return self.peek(key, now);
+        }
         if !self.seek(key, now) {
             self.stats.misses += 1;
             return None;
@@ -232,6 +240,9 @@ impl Table {
         if self.outside.is_some() {
             return self.get(key, now);
         }
+        if let Some(s) = &self.sketch {
+            return Some(s.value(key));
+        }
         if self.seek(key, now) {
             self.entries.get(key).map(|e| e.value.clone())
         } else {
@@ -246,6 +257,11 @@ impl Table {
             let mut form = Vec::new();
             canonical(&o.module, o.value, &value, true, &mut form);
             return o.table.put(key, &form);
+        }
+        if let Some(s) = &mut self.sketch {
+            let fresh = u64::from(s.note(key, &value));
+            (self.stats.entries, self.stats.inserts) = (self.stats.entries + fresh, self.stats.inserts + fresh);
+            return true;
         }
         let old = self.seek(key, now);
         while !old && self.entries.len() as u64 >= self.limits.capacity {
@@ -309,6 +325,10 @@ impl Table {
             return o.table.entries();
         }
         self.expire(now, usize::MAX);
-        self.entries.len() as u64
+        if self.sketch.is_some() {
+            self.stats.entries
+        } else {
+            self.entries.len() as u64
+        }
     }
 }
