@@ -80,6 +80,27 @@ impl UringSocket {
     }
 }
 
+/// An operation that found no place with the kernel.
+enum Late {
+    /// Wake-ups by other threads.
+    Bell,
+    /// A look at the descriptor that others read.
+    Others,
+    Receive(Token),
+    Watch(Token),
+    Accept(Token),
+    Connect(Token),
+    /// A send, of which the caller is told that it may try again.
+    Write(Token),
+    /// The end of another operation.
+    Cancel(u64),
+    /// Of a socket that is closed. `cancelled`: the end of its operations is on its way.
+    Close {
+        fd: OwnedFd,
+        cancelled: bool,
+    },
+}
+
 pub struct Uring {
     ring: IoUring,
     buffers: BufferRing,
@@ -91,8 +112,13 @@ pub struct Uring {
     early: Vec<Event>,
     /// Connections whose held input is due.
     resumed: Vec<Token>,
-    /// Connections whose receive found no place with the kernel.
-    unread: Vec<Token>,
+    /// Operations that found no place with the kernel. They are tried again in the next poll.
+    late: Vec<Late>,
+    /// Tests: each so many operations find no place; 0: none.
+    #[cfg(test)]
+    pub refuses: u32,
+    #[cfg(test)]
+    asked: u32,
     /// Held input delivered in this batch; its positions follow those of the buffers.
     aside: Vec<u8>,
     /// Boxed: the kernel reads a send's header where it lies.
@@ -131,7 +157,11 @@ impl Uring {
             sockets: Slots::new(),
             early: Vec::new(),
             resumed: Vec::new(),
-            unread: Vec::new(),
+            late: Vec::new(),
+            #[cfg(test)]
+            refuses: 0,
+            #[cfg(test)]
+            asked: 0,
             aside: Vec::new(),
             spare: Vec::new(),
             completions: Vec::new(),
@@ -139,14 +169,23 @@ impl Uring {
             rooms: Vec::new(),
             new_listeners: Vec::new(),
         };
-        e.listen_for_bell()?;
+        e.listen_for_bell();
         // Multishot receive is newer than the rest (6.0): see that the kernel takes the operations
         // at all.
         e.enter(0, Some(Duration::ZERO))?;
         Ok(e)
     }
 
+    /// Queues an entry. It fails if the kernel takes no more, which a machine under load may meet.
     fn push(&mut self, entry: squeue::Entry) -> io::Result<()> {
+        #[cfg(test)]
+        {
+            self.asked += 1;
+            if self.refuses > 0 && self.asked.is_multiple_of(self.refuses) {
+                return Err(io::Error::from_raw_os_error(libc::EBUSY));
+            }
+        }
+        let mut flushed = false;
         loop {
             // SAFETY: the memory that an entry names lives in its socket's slot or in `self`, or
             // the caller of `write` vouches for it. It stays until the operation has completed.
@@ -157,8 +196,50 @@ impl Uring {
                 Ok(_) => {}
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 // The kernel takes no entries before the completions have been fetched.
-                Err(e) if matches!(e.raw_os_error(), Some(libc::EBUSY | libc::EAGAIN)) && self.fetch() > 0 => {}
+                Err(e) if matches!(e.raw_os_error(), Some(libc::EBUSY | libc::EAGAIN)) => {
+                    if self.fetch() == 0 {
+                        if flushed {
+                            return Err(e);
+                        }
+                        // Those that had no place of their own come with a look for events.
+                        flushed = true;
+                        self.enter(0, Some(Duration::ZERO))?;
+                    }
+                }
                 Err(e) => return Err(e),
+            }
+        }
+    }
+
+    /// Queues an entry that is no operation of a socket; it is tried again if it finds no place.
+    fn push_or_later(&mut self, entry: squeue::Entry, late: Late) {
+        if self.push(entry).is_err() {
+            self.late.push(late);
+        }
+    }
+
+    /// Has the kernel end an operation of a socket.
+    fn cancel(&mut self, operation: u64) {
+        let cancel = opcode::AsyncCancel::new(operation).build().flags(squeue::Flags::SKIP_SUCCESS);
+        self.push_or_later(cancel.user_data(IGNORED), Late::Cancel(operation));
+    }
+
+    /// What found no place with the kernel before.
+    fn try_again(&mut self, out: &mut Vec<Event>) {
+        for late in std::mem::take(&mut self.late) {
+            match late {
+                Late::Bell => self.listen_for_bell(),
+                Late::Others => self.watch_others(),
+                Late::Receive(token) => self.receive(token),
+                Late::Watch(token) => self.watch(token),
+                Late::Accept(listener) => self.accept(listener),
+                Late::Connect(token) => self.start_connect(token),
+                Late::Write(conn) => {
+                    let open = self.sockets.get(conn).is_some_and(|s| !s.has(CLOSED | BROKEN));
+                    out.extend(open.then_some(Event::Writable { conn }));
+                }
+                Late::Cancel(operation) => self.cancel(operation),
+                Late::Close { fd, cancelled } => self.close_fd(fd, cancelled),
             }
         }
     }
@@ -181,17 +262,27 @@ impl Uring {
         ok
     }
 
-    fn listen_for_bell(&mut self) -> io::Result<()> {
+    fn listen_for_bell(&mut self) {
         let target: *mut u64 = &mut *self.bell_count;
         let read = opcode::Read::new(types::Fd(self.bell.as_raw_fd()), target.cast(), 8).build();
-        self.push(read.user_data(BELL))
+        self.push_or_later(read.user_data(BELL), Late::Bell);
     }
 
     /// Asks once whether the watched descriptor is readable.
-    fn watch_others(&mut self) -> io::Result<()> {
-        let Some(fd) = self.others else { return Ok(()) };
+    fn watch_others(&mut self) {
+        let Some(fd) = self.others else { return };
         let op = opcode::PollAdd::new(types::Fd(fd), libc::POLLIN as u32).build();
-        self.push(op.user_data(OTHERS))
+        self.push_or_later(op.user_data(OTHERS), Late::Others);
+    }
+
+    /// Queues an operation of a socket that has `flag` while it is with the kernel.
+    fn begin(&mut self, token: Token, (kind, flag): (u64, u16), op: squeue::Entry, late: Late) {
+        let begun = self.start(token, kind, op);
+        if let Some(s) = self.sockets.get_mut(token).filter(|_| begun) {
+            s.flags |= flag;
+        } else {
+            self.late.push(late);
+        }
     }
 
     fn receive(&mut self, token: Token) {
@@ -200,14 +291,7 @@ impl Uring {
             return;
         }
         let op = opcode::RecvMulti::new(types::Fd(s.raw()), BufferRing::GROUP).build();
-        s.flags |= RECEIVING;
-        if !self.start(token, RECV, op) {
-            // It is tried again in the next poll.
-            if let Some(s) = self.sockets.get_mut(token) {
-                s.flags &= !RECEIVING;
-            }
-            self.unread.push(token);
-        }
+        self.begin(token, (RECV, RECEIVING), op, Late::Receive(token));
     }
 
     /// Has the kernel tell when a connection that we do not read from breaks.
@@ -217,8 +301,7 @@ impl Uring {
             return;
         }
         let op = opcode::PollAdd::new(types::Fd(s.raw()), libc::POLLERR as u32).build();
-        s.flags |= WATCHED;
-        self.start(token, WATCH, op);
+        self.begin(token, (WATCH, WATCHED), op, Late::Watch(token));
     }
 
     fn accept(&mut self, listener: Token) {
@@ -226,7 +309,7 @@ impl Uring {
         if s.has(CLOSED | ACCEPTING) || self.rooms.contains(&(listener, 0)) {
             return;
         }
-        s.flags = s.flags & !RESTING | ACCEPTING;
+        s.flags &= !RESTING;
         let fd = types::Fd(s.raw());
         // The kernel may accept all that wait before we can stop it.
         let few = self.rooms.iter().any(|r| r.0 == listener && r.1 <= common::BACKLOG);
@@ -236,7 +319,7 @@ impl Uring {
             }
             false => opcode::AcceptMulti::new(fd).flags(libc::SOCK_CLOEXEC).build(),
         };
-        self.start(listener, ACCEPT, op);
+        self.begin(listener, (ACCEPT, ACCEPTING), op, Late::Accept(listener));
     }
 
     /// Submits the queued entries, waits for `want` completions and fetches all completions.
@@ -264,15 +347,11 @@ impl Uring {
         let (kind, token) = (data & !TOKEN, Token(data & TOKEN));
         if kind == BELL {
             out.push(Event::Woken);
-            // Without the bell only wake-ups by other threads are late, and no caller could handle
-            // the error.
-            let _ = self.listen_for_bell();
-            return;
+            return self.listen_for_bell();
         }
         if kind == OTHERS {
             // Asked when it is still readable, it completes at once.
-            let _ = self.watch_others();
-            return;
+            return self.watch_others();
         }
         let done = !cqueue::more(flags);
         if let Some(s) = self.sockets.get_mut(token) {
@@ -322,9 +401,7 @@ impl Uring {
         let stops = r.1 == 1 || r.1 == common::BACKLOG + 1;
         r.1 = r.1.saturating_sub(1);
         if stops {
-            let cancel = opcode::AsyncCancel::new(listener.0 | ACCEPT).build().flags(squeue::Flags::SKIP_SUCCESS);
-            // Not told, it goes on accepting, which `admit` allows.
-            let _ = self.push(cancel.user_data(IGNORED));
+            self.cancel(listener.0 | ACCEPT);
         }
     }
 
@@ -464,15 +541,30 @@ impl Uring {
             self.sockets.remove(token);
             return;
         }
-        let target = types::Fd(fd.as_raw_fd());
+        self.close_fd(fd, false);
+    }
+
+    /// Ends all operations of a descriptor, unless that is done, and closes it. It stays open until
+    /// both are with the kernel: another socket with its number would have its operations ended.
+    fn close_fd(&mut self, fd: OwnedFd, cancelled: bool) {
+        let (target, quiet) = (types::Fd(fd.as_raw_fd()), squeue::Flags::SKIP_SUCCESS);
         let cancel = opcode::AsyncCancel2::new(types::CancelBuilder::fd(target).all()).build();
+        let cancelled = cancelled || self.push(cancel.flags(quiet).user_data(IGNORED)).is_ok();
         let close = opcode::Close::new(target).build();
-        let quiet = squeue::Flags::SKIP_SUCCESS;
-        if self.push(cancel.flags(quiet).user_data(IGNORED)).is_ok()
-            && self.push(close.flags(quiet).user_data(IGNORED)).is_ok()
-        {
+        if cancelled && self.push(close.flags(quiet).user_data(IGNORED)).is_ok() {
             // The close operation owns the descriptor now.
             let _ = fd.into_raw_fd();
+        } else {
+            self.late.push(Late::Close { fd, cancelled });
+        }
+    }
+
+    fn start_connect(&mut self, token: Token) {
+        let Some(s) = self.sockets.get(token).filter(|s| s.has(CONNECTING)) else { return };
+        let Some(a) = &s.connect else { return };
+        let op = opcode::Connect::new(types::Fd(s.raw()), a.as_ptr(), a.len).build();
+        if !self.start(token, CONNECT, op) {
+            self.late.push(Late::Connect(token));
         }
     }
 }
@@ -484,7 +576,8 @@ impl Engine for Uring {
 
     fn watch(&mut self, fd: i32) -> io::Result<()> {
         self.others = Some(fd);
-        self.watch_others()
+        self.watch_others();
+        Ok(())
     }
 
     fn listen(&mut self, addr: SocketAddr) -> io::Result<Token> {
@@ -533,17 +626,11 @@ impl Engine for Uring {
 
     fn connect(&mut self, addr: SocketAddr) -> io::Result<Token> {
         let fd = common::tcp_socket(addr, 0)?;
-        let raw = fd.as_raw_fd();
-        common::set_option(raw, libc::IPPROTO_TCP, libc::TCP_NODELAY, 1)?;
-        let a = Box::new(common::RawAddr::of(addr));
-        let op = opcode::Connect::new(types::Fd(raw), a.as_ptr(), a.len).build();
+        common::set_option(fd.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_NODELAY, 1)?;
         let mut s = UringSocket::new(fd, CONNECTING, Some(addr));
-        s.connect = Some(a);
+        s.connect = Some(Box::new(common::RawAddr::of(addr)));
         let token = self.sockets.insert(s);
-        if !self.start(token, CONNECT, op) {
-            self.sockets.remove(token);
-            return Err(io::ErrorKind::OutOfMemory.into());
-        }
+        self.start_connect(token);
         Ok(token)
     }
 
@@ -558,15 +645,13 @@ impl Engine for Uring {
         if !self.resumed.is_empty() {
             self.deliver_held(events);
         }
-        for token in std::mem::take(&mut self.unread) {
-            self.receive(token);
-        }
+        self.try_again(events);
         let mut timeout = timeout;
         if self.retry_at != 0 {
             let pause = Duration::from_nanos(ACCEPT_PAUSE_NS);
             timeout = Some(timeout.map_or(pause, |t| t.min(pause)));
         }
-        let waits = events.is_empty() && timeout != Some(Duration::ZERO);
+        let waits = events.is_empty() && self.late.is_empty() && timeout != Some(Duration::ZERO);
         self.enter(u32::from(waits), timeout)?;
         let mut completions = std::mem::take(&mut self.completions);
         while !completions.is_empty() {
@@ -612,10 +697,11 @@ impl Engine for Uring {
         s.flags |= SENDING;
         if !self.start(conn, SEND, op) {
             if let Some(s) = self.sockets.get_mut(conn) {
-                s.flags |= BROKEN;
                 s.flags &= !SENDING;
+                self.spare.extend(s.send.take());
             }
-            return WriteResult::Broken;
+            self.late.push(Late::Write(conn));
+            return WriteResult::Blocked;
         }
         WriteResult::InFlight
     }
@@ -648,9 +734,7 @@ impl Engine for Uring {
         s.flags |= PAUSED;
         for (flag, kind) in [(RECEIVING, RECV), (WATCHED, WATCH)] {
             if self.sockets.get(conn).is_some_and(|s| s.has(flag)) {
-                let cancel = opcode::AsyncCancel::new(kind | conn.0).build().flags(squeue::Flags::SKIP_SUCCESS);
-                // If it cannot be queued, it is tried again.
-                let _ = self.push(cancel.user_data(IGNORED));
+                self.cancel(kind | conn.0);
             }
         }
         Release::Later
@@ -673,9 +757,7 @@ impl Engine for Uring {
         }
         s.flags |= PAUSED;
         if s.has(RECEIVING) {
-            let cancel = opcode::AsyncCancel::new(RECV | conn.0).build().flags(squeue::Flags::SKIP_SUCCESS);
-            // If it cannot be queued, input is held all the same.
-            let _ = self.push(cancel.user_data(IGNORED));
+            self.cancel(RECV | conn.0);
         }
         self.watch(conn);
     }
