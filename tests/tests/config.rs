@@ -193,6 +193,55 @@ fn errors_show_their_places() {
     }
 }
 
+/// So do errors that only the start finds. On the command line they name the option.
+#[test]
+fn errors_of_the_start_show_their_places() {
+    let (folder, port) = (Folder::new("config-start"), free_port());
+    let busy = std::net::TcpListener::bind(("0.0.0.0", 0)).unwrap();
+    let busy = busy.local_addr().unwrap().port();
+    std::fs::write(folder.file("words.loom"), PROGRAM).unwrap();
+    let (words, flows) = (folder.name_of("words.loom"), "apps/flow_tracker.loom".to_string());
+    let set = format!("[set]\nport = {port}\n");
+    let cases = [
+        (&words, format!("cores = \"0\"\nnic-cores = [777]\n{set}"), "b.toml:2:13: `--nic-cores 777`"),
+        (&words, format!("cores = [0, 777]\n{set}"), "b.toml:1:9: `--cores 0,777`: there is no CPU 777"),
+        (&words, format!("admin = true\n{set}"), "b.toml:1:9: `admin` is no switch"),
+        (&words, format!("admin = \"nowhere\"\n{set}"), "b.toml:1:9: `nowhere` is no address"),
+        (&words, format!("admin = {busy}\n{set}"), "b.toml:1:9: cannot listen on 127.0.0.1"),
+        (&words, format!("access-log = \"/nowhere/x\"\n{set}"), "b.toml:1:14: cannot open the access log"),
+        (&words, format!("control = \"/nowhere/x\"\n{set}"), "b.toml:1:11: cannot open the control socket"),
+        (&words, format!("link = {{ batch = 0 }}\n{set}"), "b.toml:1:18: `--link batch=0`: `batch` is 1 to 4096"),
+        (&words, format!("load = {{ t = \"x\" }}\n{set}"), "b.toml:1:14: `--bind`, `--out`, `--load` and `--dump` are"),
+        (&words, "[set]\nport = 0\n".into(), "b.toml:2:1: words.client: port 0 is no port to listen on"),
+        (&words, format!("[set]\nport = {busy}\n"), "b.toml:2:1: words.client: cannot listen on"),
+        (&words, format!("[set]\nwords.port = {busy}\n"), "b.toml:2:7: words.client: cannot listen on"),
+        (&flows, "[bind]\nwire = \"foo:x\"\n".into(), "b.toml:2:8: `--bind wire=foo:x`: `foo:x` names no engine"),
+        (&flows, "[bind]\nwrie = \"null\"\n".into(), "b.toml:2:8: `--bind wrie=null`: app `flow_tracker` has no"),
+        (&flows, "[bind]\nwire = \"pcap:/nowhere/x\"\n".into(), "b.toml:2:8: port `wire`: cannot open /nowhere/x"),
+        (&flows, "[bind]\nwire = \"null\"\n[dump]\nflows = \"/nowhere/x\"\n".into(), "b.toml:4:9: cannot write"),
+        (&flows, "[bind]\nwire = \"null\"\n[load]\nflosw = \"x\"\n".into(), "b.toml:4:9: app `flow_tracker` has no"),
+    ];
+    for (app, config, says) in cases {
+        std::fs::write(folder.file("b.toml"), &config).unwrap();
+        let out = Wireloom::command(&["run", app, "--interpret", "--config", &folder.name_of("b.toml")]);
+        assert!(out.code == Some(1) && out.text.contains(says), "{config}: {}", out.text);
+        assert!(out.text.contains("^"), "{config}: {}", out.text);
+    }
+    let lines: [(&[&str], &str); 4] = [
+        (&["--admin=nowhere"], "wireloom: `--admin`: `nowhere` is no address"),
+        (&["--nic-cores=777"], "wireloom: `--nic-cores 777`: there is no CPU"),
+        (&["--set=port=0"], "wireloom: `--set port=0`: words.client: port 0 is no port"),
+        (&["--access-log=/nowhere/x"], "wireloom: `--access-log`: cannot open"),
+    ];
+    std::fs::write(folder.file("b.toml"), format!("admin = 1\ncores = \"0\"\n{set}")).unwrap();
+    for (line, says) in lines {
+        let config = folder.name_of("b.toml");
+        let args = [&["run", &words, "--interpret", "--config", &config], line].concat();
+        let out = Wireloom::command(&args);
+        assert!(out.code == Some(1) && out.text.contains(says), "{line:?}: {}", out.text);
+    }
+}
+
 /// An executable made by `build` has no `run` in front of its options.
 #[test]
 fn a_built_program_reads_it_too() {

@@ -7,7 +7,7 @@
 
 use crate::abi::{wl_bytes, wl_endpoint, wl_param};
 use crate::consistent_hashing::Server;
-use crate::error::Error;
+use crate::error::{Error, Origin};
 use crate::server_places::{HashTables, ServerPlaces};
 use crate::value_syntax::{addresses, duration, expected, number, parse, server};
 use std::net::SocketAddr;
@@ -199,7 +199,8 @@ pub(crate) fn build(desc: &Desc, values: Vec<ParamValue>, options: Vec<PortOptio
                 bytes.push(kept);
             }
             ParamValue::Endpoints(list) => {
-                let addrs = addresses(list).map_err(|e| Error::Param(format!("parameter `{}`: {e}", p.name)))?;
+                let wrong = |e: String| Error::Param(format!("parameter `{}`: {e}", p.name));
+                let addrs = addresses(list).map_err(|e| wrong(e).at(Origin::of_app("set", desc, &p.name)))?;
                 let list: Box<[wl_endpoint]> = addrs.into_iter().map(wl_endpoint::from).collect();
                 out.u = list.len() as u64;
                 out.ep = list.first().copied().unwrap_or_default();
@@ -229,7 +230,8 @@ pub(crate) fn build(desc: &Desc, values: Vec<ParamValue>, options: Vec<PortOptio
         .ports
         .iter()
         .zip(options)
-        .map(|(port, options)| port_setting(port, options, &values))
+        .enumerate()
+        .map(|(n, (port, options))| port_setting(port, options, &values).map_err(|e| e.at(Origin::of_port(desc, n))))
         .collect::<Result<Vec<_>, _>>()?;
     Ok(Settings { params, values, ports, _bytes: bytes, _endpoints: endpoints, _lists: lists })
 }

@@ -27,20 +27,34 @@ use wireloom_ir::suggestions;
 use wireloom_runtime::control::Where;
 use wireloom_runtime::engine::EngineKind;
 use wireloom_runtime::packet::nic::{Link, Role};
-use wireloom_runtime::reload::Reload;
+use wireloom_runtime::reload::{ReadAgain, Reload};
 use wireloom_runtime::server::Ready;
-use wireloom_runtime::{packet, params, serve, value_syntax, AppSpec, Program, ServeOptions};
+use wireloom_runtime::{packet, params, serve, value_syntax, AppSpec, Error, Origin, Program, ServeOptions};
 
 /// An error that ends a command early, with its text for the user. `Silent`: all was said already.
 pub enum Failure {
     #[allow(dead_code, reason = "the compiler tells of errors as it finds them, the runtime does not")]
     Silent,
     Said(String),
+    /// An error of what the user has set, which has its place there yet to be named.
+    Of(Origin, String),
 }
 
-impl<E: std::fmt::Display> From<E> for Failure {
+impl<E: std::fmt::Display + 'static> From<E> for Failure {
     fn from(e: E) -> Self {
-        Failure::Said(e.to_string())
+        match (&e as &dyn std::any::Any).downcast_ref() {
+            Some(Error::At(origin, inner)) => Failure::Of(origin.clone(), inner.to_string()),
+            _ => Failure::Said(e.to_string()),
+        }
+    }
+}
+
+impl Failure {
+    fn text(self) -> String {
+        match self {
+            Failure::Silent => String::new(),
+            Failure::Said(text) | Failure::Of(_, text) => text,
+        }
     }
 }
 
@@ -51,7 +65,7 @@ pub fn ended(outcome: Outcome) -> std::process::ExitCode {
     match outcome {
         Ok(()) => return std::process::ExitCode::SUCCESS,
         Err(Failure::Silent) => {}
-        Err(Failure::Said(text)) => eprintln!("wireloom: {text}"),
+        Err(Failure::Said(text) | Failure::Of(_, text)) => eprintln!("wireloom: {text}"),
     }
     std::process::ExitCode::from(1)
 }
@@ -72,7 +86,12 @@ pub fn built(payload: Payload) -> Outcome {
         .about(format!("{}, built by wireloom", desc.app))
         .after_help(parameters(&desc));
     let hook = BuiltHook::read(&payload.hook)?;
-    let mut args = built_args(command.mut_arg("xdp_mode", |a| a.hide(hook.is_none())))?;
+    let args = built_args(command.mut_arg("xdp_mode", |a| a.hide(hook.is_none())))?;
+    let given = args.serve.clone();
+    serve_built(payload, desc, hook, args, begin).map_err(|e| given.named(e))
+}
+
+fn serve_built(payload: Payload, desc: Desc, hook: Option<BuiltHook>, mut args: Built, begin: Instant) -> Outcome {
     let Some(hook) = hook else {
         let program = Program::load(&payload.library)?;
         return serve_all(vec![(program, desc)], &args.serve, begin, false, (HookPart::default(), || {}));
@@ -97,7 +116,7 @@ fn built_args(command: clap::Command) -> Result<Built, Failure> {
     let given = command.clone().get_matches_from(&line);
     let args = parsed(&given)?;
     let Some(path) = &args.serve.config else { return Ok(args) };
-    let config = Config::read(path, Built::command)?;
+    let mut config = Config::read(path, Built::command)?;
     line.splice(1..1, config.arguments(&given));
     let mut args = parsed(&command.get_matches_from(line))?;
     args.serve.read = Some(config);
@@ -159,7 +178,7 @@ pub fn serve_all(
         .cloned()
         .unwrap_or_default();
     let options = ServeOptions {
-        cpus: cpus(args.cores.as_deref())?,
+        cpus: cpus("cores", args.cores.as_deref())?,
         engine: match args.engine {
             Engine::Auto => EngineKind::Auto,
             Engine::Epoll => EngineKind::Epoll,
@@ -169,7 +188,7 @@ pub fn serve_all(
         admin_names: args.admin_host.clone(),
         access_log: args.access_log.clone(),
         log_faults: args.log_faults,
-        reload: args.read.clone().map(|config| reload(config, args.set.clone(), descs)),
+        reload: args.read.clone().map(|config| reload(args.clone(), config, descs)),
         control: match &args.control {
             None => Where::Default,
             Some(path) if path.as_os_str() == "off" => Where::Off,
@@ -181,8 +200,8 @@ pub fn serve_all(
             hooked: hook.hooked,
             hook_interfaces: hook.interfaces,
             nic: Role::of_process(),
-            link: Link::of(&link, &args.link)?,
-            nic_cpus: cpus(args.nic_cores.as_deref())?,
+            link: Link::of(&link, &args.link).map_err(link_failure)?,
+            nic_cpus: cpus("nic-cores", args.nic_cores.as_deref())?,
             ..frames(args)?
         },
         ready: Some(Box::new(move |ready: &Ready| {
@@ -225,26 +244,27 @@ pub fn serve_all(
 }
 
 /// Reads the configuration again. Options of the process change with its next start.
-fn reload(mut config: Config, line: Vec<String>, descs: Vec<Desc>) -> Reload {
-    let read = move || {
+fn reload(args: Serve, mut config: Config, descs: Vec<Desc>) -> Reload {
+    let mut read = move || {
         let again = config.again()?;
         let descs: Vec<&Desc> = descs.iter().collect();
-        let sets = sets(&descs, Sets { line: &line, file: &again.settings })?;
-        let kept = config.changed_options(&again);
-        let lines = kept.iter().map(|name| format!("--{name} keeps its value until the next start")).collect();
-        config.settings = again.settings;
-        Ok((descs.iter().map(|d| d.app.clone()).zip(sets).collect(), lines))
+        let sets = sets(&descs, Sets { line: &args.set, file: &again.settings })?;
+        let lines = config.changed_options(&again);
+        config.settings.clone_from(&again.settings);
+        let args = Serve { read: Some(again), ..args.clone() };
+        let text_of = Box::new(move |e: Error| args.named(e.into()).text());
+        Ok(ReadAgain { sets: descs.iter().map(|d| d.app.clone()).zip(sets).collect(), lines, text_of })
     };
-    let mut read = read;
     Reload {
-        read: Box::new(move || {
-            read().map_err(|e: Failure| match e {
-                Failure::Said(text) => text,
-                Failure::Silent => String::new(),
-            })
-        }),
+        read: Box::new(move || read().map_err(Failure::text)),
         tell: Box::new(|line| eprintln!("wireloom: {line}")),
     }
+}
+
+/// An error of the modelled link, which begins with the option as it was given.
+fn link_failure(text: String) -> Failure {
+    let name = text.strip_prefix("`--link ").and_then(|t| t.split_once('=')).map_or("", |t| t.0);
+    Failure::Of(Origin { name: name.into(), ..Origin::option("link") }, text)
 }
 
 /// The settings of each app.
@@ -263,10 +283,7 @@ pub fn sets(descs: &[&Desc], given: Sets) -> Result<Vec<Vec<(String, String)>>, 
         sets[app].push((name, value));
     }
     for s in given.file {
-        let told = |e: Failure| match e {
-            Failure::Said(text) => s.place.error(text),
-            Failure::Silent => Failure::Silent,
-        };
+        let told = |e: Failure| s.place.error(e.text());
         let (app, name) = addressee(&names, descs, &s.name).map_err(told)?;
         params::check(descs[app], &name, &s.value).map_err(|e| told(e.into()))?;
         // The command line goes before.
@@ -292,10 +309,14 @@ pub fn frames(args: &Serve) -> Result<packet::Options, Failure> {
 }
 
 /// `NAME=VALUE` of a flag.
-pub fn pairs(flag: &str, form: &str, list: &[String]) -> Result<Vec<(String, String)>, Failure> {
+pub fn pairs(flag: &'static str, form: &str, list: &[String]) -> Result<Vec<(String, String)>, Failure> {
     let pair = |text: &String| match text.split_once('=') {
         Some((name, value)) if !name.is_empty() && !value.is_empty() => Ok((name.to_string(), value.to_string())),
-        _ => Err(Failure::Said(format!("`--{flag} {text}`: expected {form}"))),
+        found => {
+            let name = found.map_or("", |f| f.0).to_string();
+            let origin = Origin { name, ..Origin::option(flag) };
+            Err(Failure::Of(origin, format!("`--{flag} {text}`: expected {form}")))
+        }
     };
     list.iter().map(pair).collect()
 }
@@ -355,29 +376,25 @@ fn announce(ready: &Ready, begin: Instant, interpreted: bool) {
 
 fn address(text: &str) -> Result<SocketAddr, Failure> {
     let text = if text.bytes().all(|b| b.is_ascii_digit()) { format!("127.0.0.1:{text}") } else { text.to_string() };
-    text.to_socket_addrs()
-        .ok()
-        .and_then(|mut a| a.next())
-        .ok_or_else(|| Failure::Said(format!("`{text}` is no address; expected ADDRESS:PORT such as 127.0.0.1:9900")))
+    text.to_socket_addrs().ok().and_then(|mut a| a.next()).ok_or_else(|| {
+        let wrong = format!("`{text}` is no address; expected ADDRESS:PORT such as 127.0.0.1:9900");
+        Failure::Of(Origin::option("admin"), wrong)
+    })
 }
 
 /// `0`, `0-3`, `0,2`, `all`: CPUs that this process may use.
-pub fn cpus(list: Option<&str>) -> Result<Vec<usize>, Failure> {
+pub fn cpus(flag: &'static str, list: Option<&str>) -> Result<Vec<usize>, Failure> {
     let Some(list) = list else { return Ok(Vec::new()) };
+    let fail = |e: String| Failure::Of(Origin::option(flag), format!("`--{flag} {list}`: {e}"));
     let allowed = allowed_cpus();
     if list == "all" {
         return Ok(allowed);
     }
-    let wanted = cpu_list(list).ok_or_else(|| {
-        Failure::Said(format!("`--cores {list}`: expected CPU numbers such as 0, 0-3 or 0,2, or all"))
-    })?;
+    let wanted = cpu_list(list).ok_or_else(|| fail("expected CPU numbers such as 0, 0-3 or 0,2, or all".into()))?;
     match wanted.iter().find(|c| !allowed.contains(c)) {
         Some(cpu) => {
-            let there: Vec<String> = allowed.iter().map(usize::to_string).collect();
-            Err(Failure::Said(format!(
-                "`--cores {list}`: there is no CPU {cpu} for this process; it may use {}",
-                there.join(", ")
-            )))
+            let there = allowed.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
+            Err(fail(format!("there is no CPU {cpu} for this process; it may use {there}")))
         }
         None => Ok(wanted),
     }
