@@ -242,6 +242,35 @@ fn errors_of_the_start_show_their_places() {
     }
 }
 
+/// A list is for options and parameters that have several values.
+#[test]
+fn lists_are_for_lists() {
+    let folder = Folder::new("config-lists");
+    std::fs::write(folder.file("words.loom"), PROGRAM).unwrap();
+    let cases = [
+        ("drain = [3]\n", "b.toml:1:9: `drain` has one value, not a list"),
+        ("access-log = [\"a\", \"b\"]\n", "b.toml:1:14: `access-log` has one value, not a list"),
+        ("admin-host = [[\"a\", \"b\"]]\n", "b.toml:1:15: `admin-host` has one value, not a list"),
+        ("[dump]\nflows = [\"a\", \"b\"]\n", "b.toml:2:9: `dump.flows` has one value, not a list"),
+        ("[link]\nbatch = [1]\n", "b.toml:2:9: `link.batch` has one value, not a list"),
+        ("[set]\nport = [8080]\n", "b.toml:2:1: `port` has one value, not a list"),
+        ("[set]\nword = [\"a\", \"b\"]\n", "b.toml:2:1: `word` has one value, not a list"),
+        ("[set]\nclient.slice = [\"1ms\"]\n", "b.toml:2:8: `client.slice` has one value, not a list"),
+    ];
+    for (config, says) in cases {
+        std::fs::write(folder.file("b.toml"), config).unwrap();
+        let (words, config_name) = (folder.name_of("words.loom"), folder.name_of("b.toml"));
+        let out = Wireloom::command(&["run", &words, "--interpret", "--config", &config_name]);
+        assert!(out.code == Some(1) && out.text.contains(says), "{config}: {}", out.text);
+    }
+    // Those of a port's targets, and of CPUs, are lists.
+    std::fs::write(folder.file("b.toml"), "cores = [0]\n[bind]\nwire = [\"pcap:/nowhere/a\", \"pcap:/nowhere/b\"]\n")
+        .unwrap();
+    let out =
+        Wireloom::command(&["run", "apps/flow_tracker.loom", "--interpret", "--config", &folder.name_of("b.toml")]);
+    assert!(out.text.contains("b.toml:3:8: port `wire[0]`: cannot open /nowhere/a"), "{}", out.text);
+}
+
 /// An executable made by `build` has no `run` in front of its options.
 #[test]
 fn a_built_program_reads_it_too() {

@@ -124,6 +124,14 @@ pub fn check(desc: &Desc, name: &str, text: &str) -> Result<(), Error> {
     Given::defaults(desc).set(desc, name, text)
 }
 
+/// Whether a setting is a list: of texts or servers, or the names of a frame port's interfaces.
+pub fn is_list(desc: &Desc, name: &str) -> bool {
+    let Some(n) = desc.params.iter().position(|p| p.name == name) else { return false };
+    let names_ports =
+        |p: &PortDesc| matches!(&p.kind, PortKind::Frames { names: Value::Param(i), .. } if *i as usize == n);
+    matches!(desc.params[n].ty, ParamType::Texts(..) | ParamType::Endpoints(_)) || desc.ports.iter().any(names_ports)
+}
+
 /// Values of parameters, where there are any, and the options of ports.
 struct Given {
     values: Vec<Option<ParamValue>>,

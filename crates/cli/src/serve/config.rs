@@ -18,6 +18,14 @@ use wireloom_ir::suggestions;
 /// The table of parameters and of options of ports.
 const SET: &str = "set";
 
+/// Options whose value is a list: of CPUs, or of a port's targets.
+const LISTS: [&str; 4] = ["cores", "nic-cores", "bind", "out"];
+
+/// A list in the place of one value would be a text with commas.
+pub fn one_value(name: &str) -> String {
+    format!("`{name}` has one value, not a list")
+}
+
 /// A file that was read.
 #[derive(Clone)]
 pub struct Config {
@@ -77,6 +85,7 @@ pub fn is_name(written: &str, name: &str, app: &str) -> bool {
 pub struct Setting {
     pub name: String,
     pub value: String,
+    pub is_list: bool,
     pub place: Place,
 }
 
@@ -223,6 +232,7 @@ impl Source<'_> {
                 None => to.push(Setting {
                     name,
                     value: self.text_of(value)?,
+                    is_list: value.get_ref().is_array(),
                     place: self.place(&(key.span().start..value.span().end)),
                 }),
             }
@@ -309,8 +319,10 @@ impl Source<'_> {
     }
 
     /// The text of an option's value. `name`: of a pair with its own.
-    fn argument_of(&self, (_, name): (&Arg, &str), value: &Spanned<DeValue>) -> Result<String, Failure> {
+    fn argument_of(&self, (arg, name): (&Arg, &str), value: &Spanned<DeValue>) -> Result<String, Failure> {
+        let takes_lists = arg.get_long().is_some_and(|l| LISTS.contains(&l));
         match value.get_ref() {
+            DeValue::Array(_) if !takes_lists => Err(self.error(value, one_value(name))),
             DeValue::Boolean(on) => {
                 Err(self.error(value, format!("`{name}` is no switch: expected a value, not {on}")))
             }

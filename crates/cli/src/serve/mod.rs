@@ -286,6 +286,9 @@ pub fn sets(descs: &[&Desc], given: Sets) -> Result<Vec<Vec<(String, String)>>, 
         let told = |e: Failure| s.place.error(e.text());
         let (app, name) = addressee(&names, descs, &s.name).map_err(told)?;
         params::check(descs[app], &name, &s.value).map_err(|e| told(e.into()))?;
+        if s.is_list && !params::is_list(descs[app], &name) {
+            return Err(s.place.error(config::one_value(&name)));
+        }
         // The command line goes before.
         if !sets[app].iter().any(|(n, _)| *n == name) {
             sets[app].push((name, s.value.clone()));
