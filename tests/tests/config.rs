@@ -127,6 +127,23 @@ fn the_command_line_goes_before_the_file() {
     service
         .reload("[set]\nword = \"again\"\nfirst = 2\nclient.idle_timeout = \"9s\"\n", "words.client.idle_timeout has");
     ask(&mut client, "line2");
+    assert!(service.process.output().contains("words.word keeps the value of the command line"));
+}
+
+/// What the command line gives does not wait for the next start, which has the same command line.
+#[test]
+fn a_change_of_what_the_command_line_gives_is_told() {
+    if plain() {
+        return;
+    }
+    let service = Service::new("drain = 3\nbatch-wait = 9\n", &["--drain", "4", "--set", "words.word=line"]);
+    service
+        .reload("drain = 5\nbatch-wait = 8\n[set]\nword = \"a\"\n", "words.word keeps the value of the command line");
+    let said = service.process.output();
+    assert!(said.contains("--drain keeps the value of the command line"), "{said}");
+    assert!(said.contains("--batch-wait keeps its value until the next start"), "{said}");
+    service.reload("drain = 3\nbatch-wait = 9\n[set]\nword = \"a\"\n", "nothing has changed");
+    ask(&mut service.client(), "line1");
 }
 
 /// Places of a port: more are given at once, fewer as clients leave.

@@ -188,8 +188,19 @@ impl Config {
         all.extend(missing(other, self));
         all.sort_by(|a, b| a.name.cmp(&b.name));
         all.dedup_by(|a, b| a.name == b.name);
-        let line = |o: &ConfigOption| format!("--{} keeps its value until the next start", o.name);
+        let line = |o: &ConfigOption| match self.on_line.contains(&o.id) {
+            true => format!("--{} keeps the value of the command line", o.name),
+            false => format!("--{} keeps its value until the next start", o.name),
+        };
         all.iter().map(line).collect()
+    }
+
+    /// The settings that another reading of the file has otherwise.
+    pub fn changed_settings<'a>(&'a self, other: &'a Config) -> impl Iterator<Item = &'a str> {
+        let value = |c: &'a Config, name: &str| c.settings.iter().find(|s| s.name == name).map(|s| s.value.as_str());
+        let gone = self.settings.iter().filter(move |s| value(other, &s.name).is_none());
+        let new = other.settings.iter().filter(move |s| value(self, &s.name) != Some(&s.value));
+        gone.chain(new).map(|s| s.name.as_str())
     }
 }
 

@@ -249,7 +249,8 @@ fn reload(args: Serve, mut config: Config, descs: Vec<Desc>) -> Reload {
         let again = config.again()?;
         let descs: Vec<&Desc> = descs.iter().collect();
         let sets = sets(&descs, Sets { line: &args.set, file: &again.settings })?;
-        let lines = config.changed_options(&again);
+        let mut lines = config.changed_options(&again);
+        lines.extend(unheard(&descs, &args.set, config.changed_settings(&again))?);
         config.settings.clone_from(&again.settings);
         let args = Serve { read: Some(again), ..args.clone() };
         let text_of = Box::new(move |e: Error| args.named(e.into()).text());
@@ -259,6 +260,26 @@ fn reload(args: Serve, mut config: Config, descs: Vec<Desc>) -> Reload {
         read: Box::new(move || read().map_err(Failure::text)),
         tell: Box::new(|line| eprintln!("wireloom: {line}")),
     }
+}
+
+/// A line for each setting of the file that has changed, and that the command line gives, too.
+fn unheard<'a>(
+    descs: &[&Desc],
+    line: &[String],
+    changed: impl Iterator<Item = &'a str>,
+) -> Result<Vec<String>, Failure> {
+    let names: Vec<String> = descs.iter().map(|d| d.app.clone()).collect();
+    let given = line.iter().map(|text| addressee(&names, descs, &params::pair(text)?.0));
+    let given = given.collect::<Result<Vec<_>, _>>()?;
+    let mut lines = Vec::new();
+    for name in changed {
+        // The file may have named an app's setting that is gone.
+        let Ok(at) = addressee(&names, descs, name) else { continue };
+        if given.contains(&at) {
+            lines.push(format!("{}.{} keeps the value of the command line", names[at.0], at.1));
+        }
+    }
+    Ok(lines)
 }
 
 /// An error of the modelled link, which begins with the option as it was given.
