@@ -302,6 +302,16 @@ fn a_built_program_reads_it_too() {
         quickly_compiled(c);
     });
     assert_eq!(out.code, Some(0), "{}", out.text);
+    let help = finish(std::process::Command::new(&built).arg("--help")).text;
+    for line in
+        ["  port  u16, required", "  word  bytes<16>, default \"one\"", "  client accept_timeout=1s, cancel=false"]
+    {
+        assert!(help.contains(line), "{help}");
+    }
+    // `run` shows the same.
+    let of_run = Wireloom::command(&["run", &program, "--help"]).out;
+    let settings = |help: &str| help.split_once("Parameters (").map(|h| h.1.trim_end().to_string());
+    assert_eq!(settings(&of_run), settings(&help));
     let mut command = std::process::Command::new(&built);
     command.args(["--config", &folder.name_of("words.toml")]);
     let process = Process::start_ours("words", &mut command, port);

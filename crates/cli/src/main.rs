@@ -48,8 +48,13 @@ fn main() -> ExitCode {
     })
 }
 
-/// Prints an error of the command line, and ends. An unknown option may be meant for the app.
+/// Prints help, or an error of the command line, and ends. An unknown option may be meant for the app.
 fn refuse(e: clap::Error) -> ! {
+    if e.kind() == ErrorKind::DisplayHelp {
+        let _ = e.print();
+        run::help();
+        std::process::exit(0)
+    }
     let argument = match e.get(ContextKind::InvalidArg) {
         Some(ContextValue::String(s)) if e.kind() == ErrorKind::UnknownArgument => s.clone(),
         _ => e.exit(),

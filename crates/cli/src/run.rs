@@ -71,6 +71,19 @@ fn run_given(mut args: Run) -> Outcome {
     Ok(())
 }
 
+/// Behind the help of `run` with apps: what may be set of them.
+pub fn help() {
+    let mut line = std::env::args_os().skip(1);
+    if line.next().is_none_or(|a| a != RUN) {
+        return;
+    }
+    for path in line.filter(|a| a.to_string_lossy().contains(".loom")) {
+        for m in load::apps(Path::new(&path)).unwrap_or_default() {
+            print!("\n{}:{}", m.app, serve::settings_of(&m.desc()));
+        }
+    }
+}
+
 /// The command line of this process, with the options of a file.
 fn with_config(path: &Path) -> Result<Run, Failure> {
     let mut line: Vec<_> = std::env::args_os().collect();

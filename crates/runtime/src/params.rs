@@ -15,8 +15,9 @@ use std::sync::Arc;
 use wireloom_ir::desc::{
     Desc, Failover, Form, ParamDesc, ParamType, ParamValue, PortDesc, PortKind, PortOptions, Reuse, Sharing, Value,
 };
+use wireloom_ir::explain::{self, PortValues};
 use wireloom_ir::port_options::{self, Slot};
-use wireloom_ir::{explain, suggestions};
+use wireloom_ir::suggestions;
 
 /// Everything that was set, resolved.
 #[derive(Default)]
@@ -320,6 +321,22 @@ fn example(p: &ParamDesc) -> &'static str {
         ParamType::Texts(..) => "one,two",
         ParamType::Endpoints(_) => "127.0.0.1:9001,127.0.0.1:9002",
     }
+}
+
+/// The options of each port that can be set, with their values.
+pub fn options(desc: &Desc) -> Vec<PortValues> {
+    let of = |port: &PortDesc| {
+        let can_be_set = |name: &&'static str| match port.kind {
+            PortKind::Frames { .. } => *name == "offload" && !port.kind.is_inside(),
+            PortKind::Listen(_) | PortKind::Connect(_) => {
+                !matches!(*name, "hold_body" | "offload") && has_effect(desc, port, name).is_ok()
+            }
+        };
+        let names = port_options::NAMES.into_iter().filter(can_be_set);
+        let all = names.filter_map(|name| Some((name, port_options::shown(&port.options, name)?)));
+        (port.name.clone(), all.collect())
+    };
+    desc.ports.iter().map(of).collect()
 }
 
 /// Options of the other kind of port would be taken and never used.

@@ -22,14 +22,14 @@ use self::payload::Payload;
 use clap::{CommandFactory, FromArgMatches};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::{Duration, Instant};
-use wireloom_ir::desc::{Desc, Form, ParamType};
-use wireloom_ir::suggestions;
+use wireloom_ir::desc::Desc;
+use wireloom_ir::{explain, suggestions};
 use wireloom_runtime::control::Where;
 use wireloom_runtime::engine::EngineKind;
 use wireloom_runtime::packet::nic::{Link, Role};
 use wireloom_runtime::reload::{ReadAgain, Reload};
 use wireloom_runtime::server::Ready;
-use wireloom_runtime::{packet, params, serve, value_syntax, AppSpec, Error, Origin, Program, ServeOptions};
+use wireloom_runtime::{packet, params, serve, AppSpec, Error, Origin, Program, ServeOptions};
 
 /// An error that ends a command early, with its text for the user. `Silent`: all was said already.
 pub enum Failure {
@@ -84,7 +84,7 @@ pub fn built(payload: Payload) -> Outcome {
     let command = Built::command()
         .name(desc.app.clone())
         .about(format!("{}, built by wireloom", desc.app))
-        .after_help(parameters(&desc));
+        .after_help(settings_of(&desc).trim_start().to_string());
     let hook = BuiltHook::read(&payload.hook)?;
     let args = built_args(command.mut_arg("xdp_mode", |a| a.hide(hook.is_none())))?;
     let given = args.serve.clone();
@@ -123,25 +123,9 @@ fn built_args(command: clap::Command) -> Result<Built, Failure> {
     Ok(args)
 }
 
-/// The app's parameters, for help texts.
-fn parameters(desc: &Desc) -> String {
-    let mut text = String::from("Parameters (--set NAME=VALUE):\n");
-    for p in &desc.params {
-        let form = match p.ty {
-            _ if p.form != Form::Plain => value_syntax::expected(p.ty, &p.form),
-            ParamType::Bool => "true|false".to_string(),
-            ParamType::UInt(bits) => format!("a number of {bits} bits"),
-            ParamType::Duration => "a duration, 10ms".to_string(),
-            ParamType::Bytes(max) => format!("text of at most {max} bytes"),
-            ParamType::Endpoint => "ADDRESS:PORT".to_string(),
-            ParamType::Texts(..) => value_syntax::expected(p.ty, &p.form),
-            ParamType::Endpoints(max) => format!("at most {max} ADDRESS:PORT, with commas between"),
-        };
-        let needed = if p.default.is_none() { ", required" } else { "" };
-        let doc = if p.doc.is_empty() { String::new() } else { format!("\n      {}", p.doc.trim()) };
-        text.push_str(&format!("  {}: {form}{needed}{doc}\n", p.name));
-    }
-    text
+/// What `--set` may give an app, for help texts.
+pub fn settings_of(desc: &Desc) -> String {
+    explain::parameters(&desc.params) + &explain::options(&params::options(desc))
 }
 
 /// So many kinds of faults are listed at the end of a run.
