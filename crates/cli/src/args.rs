@@ -412,7 +412,7 @@ pub struct Explain {
     /// are one.
     #[arg(long, value_name = "PORT=ENGINE:NAME")]
     pub bind: Vec<String>,
-    /// As for `run`: parameters that name the targets of ports.
+    /// As for `run`: a parameter, or an option of a port.
     #[arg(long, value_name = "NAME=VALUE")]
     pub set: Vec<String>,
     /// As for `run`: a parameter of the modelled link to a NIC.

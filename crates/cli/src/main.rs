@@ -79,7 +79,7 @@ fn command(cli: Cli) -> Outcome {
         Command::Fmt(a) => fmt::fmt(a),
         Command::Emit(a) => emit::emit(a),
         Command::Graph(a) => emit::graph(a),
-        Command::Explain(a) => explain::explain(a),
+        Command::Explain(a) => explain::command(a),
         Command::Fuzz(a) => fuzz::fuzz(a),
         Command::Bench(a) => bench::bench(a),
         Command::Table(a) => table::table(a),

@@ -100,14 +100,22 @@ impl Serve {
         Sets { line: &self.set, file: self.read.as_ref().map_or(&[], |c| &c.settings) }
     }
 
-    /// Names what the user has set in an error: the place in the file, or the option.
+    /// An error with the name of what the user has set.
     pub fn named(&self, e: Failure) -> Failure {
-        let Failure::Of(origin, text) = e else { return e };
+        e.named(&self.set, self.read.as_ref())
+    }
+}
+
+impl Failure {
+    /// Names what the user has set: the place in the file, or the option of the command line, with
+    /// its `--set`s.
+    pub fn named(self, line: &[String], file: Option<&Config>) -> Failure {
+        let Failure::Of(origin, text) = self else { return self };
         let Origin { option, name, app } = &origin;
         let of_line = |s: &&String| s.split_once('=').is_some_and(|(n, _)| is_name(n.trim(), name, app));
-        let written = match (*option, self.set.iter().find(of_line)) {
+        let written = match (*option, line.iter().find(of_line)) {
             ("set", Some(pair)) => format!("--set {pair}"),
-            (_, _) => match self.read.as_ref().and_then(|c| c.place_of(option, name, app)) {
+            (_, _) => match file.and_then(|c| c.place_of(option, name, app)) {
                 Some(place) => return place.error(text),
                 // A parameter that has its default.
                 None if *option == "set" => return Failure::Said(text),

@@ -20,6 +20,7 @@ use self::args::{Built, Engine, Serve, Sets};
 use self::config::Config;
 use self::payload::Payload;
 use clap::{CommandFactory, FromArgMatches};
+use std::collections::BTreeSet;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::{Duration, Instant};
 use wireloom_ir::desc::Desc;
@@ -125,7 +126,7 @@ fn built_args(command: clap::Command) -> Result<Built, Failure> {
 
 /// What `--set` may give an app, for help texts.
 pub fn settings_of(desc: &Desc) -> String {
-    explain::parameters(&desc.params) + &explain::options(&params::options(desc))
+    explain::parameters(&desc.params, &BTreeSet::new()) + &explain::options(&params::options(desc))
 }
 
 /// So many kinds of faults are listed at the end of a run.

@@ -18,11 +18,13 @@ use desc::{ParamValue, PortKind, Sharing, Value};
 use memory::{local_table_bytes, memory, table_bytes};
 pub use message_view::view_bytes;
 pub use settings::{options, parameters, PortValues};
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
-pub fn report(m: &Module) -> String {
+/// `set`: the settings whose values are not the program's own.
+pub fn report(m: &Module, set: &BTreeSet<&str>) -> String {
     let mut out = format!("app {}\n", m.app);
-    out.push_str(&parameters(&m.desc().params));
+    out.push_str(&parameters(&m.desc().params, set));
     ports(m, &mut out);
     segments(m, &mut out);
     protocols(m, &mut out);

@@ -4,17 +4,20 @@
 
 use super::{constant, entries, heading};
 use crate::desc::{Form, ParamDesc, ParamType, ParamValue};
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
-/// Parameters with their types, defaults and docs; nothing if there are none.
-pub fn parameters(all: &[ParamDesc]) -> String {
+/// Parameters with their types, docs, and defaults or the values that are `set`; nothing if there
+/// are none.
+pub fn parameters(all: &[ParamDesc], set: &BTreeSet<&str>) -> String {
     let mut out = String::new();
     if all.is_empty() {
         return out;
     }
     heading(&mut out, "Parameters (--set NAME=VALUE)");
     let row = |p: &ParamDesc| {
-        let given = p.default.as_ref().map_or("required".to_string(), |d| format!("default {}", default_of(p, d)));
+        let word = if set.contains(p.name.as_str()) { "set to" } else { "default" };
+        let given = p.default.as_ref().map_or("required".to_string(), |d| format!("{word} {}", default_of(p, d)));
         let doc = p.doc.lines().map(|l| l.trim().to_string()).filter(|l| !l.is_empty());
         (p.name.clone(), format!("{}, {given}", type_of(p)), doc.collect())
     };
