@@ -259,6 +259,40 @@ fn errors_of_the_start_show_their_places() {
     }
 }
 
+/// The rates of a meter that are parameters are compared at the start, wherever they come from.
+#[test]
+fn rates_of_meters_are_compared() {
+    let folder = Folder::new("config-meter");
+    let program = "app m {
+    param pir: u64 = 20
+    param cir: u64 = 10
+    port wire = memory(\"w\")
+    meter marks { cir cir, cbs 2, pir pir, pbs 4 }
+    on wire(p) { if marks.mark(1) == red { drop p } else { p -> wire } }
+}
+";
+    std::fs::write(folder.file("m.loom"), program).unwrap();
+    std::fs::write(folder.file("m.toml"), "[set]\ncir = 30\n").unwrap();
+    let (program, config) = (folder.name_of("m.loom"), folder.name_of("m.toml"));
+    let run =
+        |args: &[&str]| Wireloom::command(&[&["run", &program, "--interpret", "--bind", "wire=null"], args].concat());
+    let says = |pir: u32, cir: u32| {
+        format!("meter `marks`: its peak rate `pir` is {pir}, below its committed rate `cir` of {cir}")
+    };
+    let cases: [(&[&str], String); 4] = [
+        (&["--set", "pir=9"], format!("`--set pir=9`: {}", says(9, 10))),
+        (&["--set", "cir=21"], format!("`--set cir=21`: {}", says(20, 21))),
+        (&["--config", &config], format!("m.toml:2:1: {}", says(20, 30))),
+        (&["--config", &config, "--set", "pir=29"], format!("`--set pir=29`: {}", says(29, 30))),
+    ];
+    for (args, says) in cases {
+        let out = run(args);
+        assert!(out.code == Some(1) && out.text.contains(&says), "{args:?}: {}", out.text);
+    }
+    assert_eq!(run(&["--set", "pir=10"]).code, Some(0));
+    assert_eq!(run(&["--config", &config, "--set", "pir=30"]).code, Some(0));
+}
+
 /// A list is for options and parameters that have several values.
 #[test]
 fn lists_are_for_lists() {

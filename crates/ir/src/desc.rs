@@ -106,6 +106,9 @@ pub struct TableDesc {
     /// The only segment whose handlers use it: the entries of its cores count.
     #[serde(default)]
     pub segment: Option<u32>,
+    /// Of a meter: its committed and its peak rate.
+    #[serde(default)]
+    pub rates: Option<[Value; 2]>,
 }
 
 impl TableDesc {

@@ -1,5 +1,6 @@
 //! Tables: maps, match tables, sketches and rings.
 
+use crate::desc::Value;
 use crate::{Span, TyId};
 use serde::{Deserialize, Serialize};
 
@@ -35,6 +36,8 @@ pub struct Table {
     /// Bytes of values are copied when an entry is read, as one body both reads and changes the
     /// table. Set by the pass `copied_values`.
     pub copied: bool,
+    /// Of a meter: its committed and its peak rate. The runtime refuses a peak below the other.
+    pub rates: Option<[Value; 2]>,
 }
 
 impl Table {
@@ -55,6 +58,7 @@ impl Table {
             memory: 0,
             cache: 0,
             copied: false,
+            rates: None,
         }
     }
 

@@ -28,6 +28,11 @@ impl Origin {
     pub fn of_port(desc: &Desc, port: usize) -> Option<Origin> {
         let (PortKind::Listen(value) | PortKind::Connect(value) | PortKind::Frames { names: value, .. }) =
             &desc.ports[port].kind;
+        Origin::of_value(desc, value)
+    }
+
+    /// The parameter that is the value.
+    pub fn of_value(desc: &Desc, value: &Value) -> Option<Origin> {
         let Value::Param(n) = value else { return None };
         Some(Origin::of_app("set", desc, &desc.params.get(*n as usize)?.name))
     }

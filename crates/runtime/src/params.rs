@@ -148,7 +148,34 @@ impl Given {
             }
             given.set(desc, name, text)?;
         }
+        given.check_rates(desc, sets)?;
         Ok(given)
+    }
+
+    /// Those of meters, as far as they are known.
+    fn check_rates(&self, desc: &Desc, sets: &[(String, String)]) -> Result<(), Error> {
+        let number = |rate: &Value| match rate {
+            Value::Const(ParamValue::UInt(n)) => Some(*n),
+            Value::Param(i) => match self.values.get(*i as usize)? {
+                Some(ParamValue::UInt(n)) => Some(*n),
+                _ => None,
+            },
+            Value::Const(_) => None,
+        };
+        for t in &desc.tables {
+            let Some([committed, peak]) = &t.rates else { continue };
+            let (Some(cir), Some(pir)) = (number(committed), number(peak)) else { continue };
+            if pir < cir {
+                let text = format!(
+                    "meter `{}`: its peak rate `pir` is {pir}, below its committed rate `cir` of {cir}",
+                    t.name
+                );
+                let origins = [peak, committed].into_iter().filter_map(|rate| Origin::of_value(desc, rate));
+                let given = origins.into_iter().find(|o| sets.iter().any(|(name, _)| *name == o.name));
+                return Err(Error::Param(text).at(given));
+            }
+        }
+        Ok(())
     }
 
     fn defaults(desc: &Desc) -> Given {

@@ -209,6 +209,7 @@ impl Parser {
         let memory = self.num()?;
         let cache = if self.eat_word("cache") { self.num()? } else { 0 };
         let copied = self.eat_word("copied");
+        let rates = if self.eat_word("rates") { Some([self.setting()?, self.setting()?]) } else { None };
         Ok(Table {
             name,
             kind,
@@ -223,6 +224,7 @@ impl Parser {
             memory,
             cache,
             copied,
+            rates,
             span: self.span()?,
         })
     }

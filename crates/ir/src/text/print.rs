@@ -293,9 +293,11 @@ impl Printer<'_> {
             let cache = if t.cache == 0 { String::new() } else { format!(" cache {}", t.cache) };
             let copied = if t.copied { " copied" } else { "" };
             let per_core = if t.per_core { " per_core" } else { "" };
+            let rates = t.rates.iter().map(|[cir, pir]| format!(" rates {} {}", self.value(cir), self.value(pir)));
+            let rates: String = rates.collect();
             let from_write = if t.from_write { " from_write" } else { "" };
             self.line(&format!(
-                "table {}: {kind}{local} {} -> {} capacity {}{per_core} idle {}{from_write} {} memory {}{cache}{copied}{}",
+                "table {}: {kind}{local} {} -> {} capacity {}{per_core} idle {}{from_write} {} memory {}{cache}{copied}{rates}{}",
                 string(&t.name),
                 self.ty(t.key),
                 self.ty(t.value),

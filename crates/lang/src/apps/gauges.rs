@@ -19,6 +19,7 @@ use crate::ty::{Ty, U64, U8};
 use crate::val::Val;
 use ir::{BinOp, Builtin as B, Expr as X, ExprKind as K, LocalId, StmtKind, TableId, TableKind};
 use wireloom_ir as ir;
+use wireloom_ir::desc::{ParamValue, Value};
 use wireloom_syntax::ast::{self, Arg, Expr, ExprKind, Ident, Span};
 use wireloom_syntax::Diagnostic;
 
@@ -103,11 +104,27 @@ impl Compiler<'_> {
             return Err(self.report(d));
         }
         let given: Vec<X> = given.into_iter().flatten().collect();
+        if meter {
+            table.rates = Some(self.rates(g, &given)?);
+        }
         let buckets = given.chunks(2).map(|c| (c[0].clone(), c[1].clone())).collect();
         self.m.tables.push(table);
         self.tables.push(crate::items::TableTy { key, value });
         let table = TableId(self.m.tables.len() as u32 - 1);
         Ok(AppName::Gauge(std::rc::Rc::new(Gauge { table, keyed: g.key.is_some(), meter, buckets })))
+    }
+
+    /// The committed and the peak rate of a meter. Those that are parameters the runtime compares.
+    fn rates(&mut self, g: &ast::Gauge, given: &[X]) -> R<[Value; 2]> {
+        let rates = [setting(&given[0]), setting(&given[2])];
+        if let [Value::Const(ParamValue::UInt(cir)), Value::Const(ParamValue::UInt(pir))] = rates {
+            if pir < cir {
+                let at = g.options.iter().find(|(n, _)| n.name == "pir").map_or(g.name.span, |(n, _)| n.span);
+                let text = format!("the peak rate is {pir} a second, below the committed rate of {cir}");
+                return Err(self.report(Diagnostic::error("E0649", at, text).hint("`pir` is at least `cir`")));
+            }
+        }
+        Ok(rates)
     }
 
     /// A rate or a bucket's size: a constant or a parameter. Bits per second are bytes per second.
@@ -346,6 +363,16 @@ impl Lower<'_, '_> {
         });
         let place = self.place_id(span);
         self.push(span, StmtKind::TableUpdate { table: g.table, key, entry, body, place });
+    }
+}
+
+/// What a rate is made of: the parameter, or the number.
+#[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+fn setting(rate: &X) -> Value {
+    match &*rate.kind {
+        K::Param(p) => Value::Param(p.0),
+        K::Cast(inner) => setting(inner),
+        _ => Value::Const(ParamValue::UInt(build::as_int(rate).and_then(|n| n.try_into().ok()).unwrap_or(0))),
     }
 }
 
