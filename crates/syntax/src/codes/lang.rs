@@ -577,6 +577,11 @@ pub static CODES: &[Code] = &[
          taken for that of another one. `call` waits for it. Requests without an answer are those \
          of one-way protocols, and those for which `no_reply` holds.",
         "unit M { n: u8 }\nprotocol p { stateless  request M  response M }\napp a {\n    port c = listen tcp(80) as p\n    port s = connect tcp(127.0.0.1:81) as p\n    on c(r) {\n        r -> s\n        reply r\n    }\n}\n"),
+    code("E0663", "a packet that is sent and was dropped",
+        "`drop p` says that the packet goes nowhere. It does not end the handler. On a way behind it \
+         the same packet is sent. End that way with `return`. `p -> out  drop p` is no error: a copy \
+         has been sent by then.",
+        "unit H { order big  src: ip4 }\npacket P { h: H }\napp a {\n    port w = memory(\"w\") as P\n    on w(p) {\n        if p.h.src == 10.0.0.1 { drop p }\n        p -> w\n    }\n}\n"),
     code("E0670", "an operation that XDP does not have",
         "A handler `on xdp` is a program in the kernel, which allows less than the CPU. \
          `docs/placement.md` has the table of what runs there. Leave `on xdp` out, and the CPU runs \
