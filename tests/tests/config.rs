@@ -130,7 +130,7 @@ fn the_command_line_goes_before_the_file() {
     assert!(service.process.output().contains("words.word keeps the value of the command line"));
 }
 
-/// What the command line gives does not wait for the next start, which has the same command line.
+/// An option of the command line does not wait for the next start, which has the same command line.
 #[test]
 fn a_change_of_what_the_command_line_gives_is_told() {
     if plain() {

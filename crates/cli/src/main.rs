@@ -48,7 +48,8 @@ fn main() -> ExitCode {
     })
 }
 
-/// Prints help, or an error of the command line, and ends. An unknown option may be meant for the app.
+/// Prints help, or an error of the command line, and ends. An unknown option may be meant for the
+/// app.
 fn refuse(e: clap::Error) -> ! {
     if e.kind() == ErrorKind::DisplayHelp {
         let _ = e.print();

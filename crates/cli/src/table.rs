@@ -70,7 +70,8 @@ pub fn table(args: Table) -> Outcome {
     }
 }
 
-/// Rows have a form as CSV, other answers do not. A file that is loaded has one, its answer another.
+/// Rows have a form as CSV, other answers do not. A file that is loaded has one form, and the
+/// answer about it another.
 fn check_csv(args: &Table, action: TableDo) -> Outcome {
     let has_rows = !matches!(action, TableDo::Insert | TableDo::Delete | TableDo::Clear);
     match args.csv {

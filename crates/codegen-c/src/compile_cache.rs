@@ -48,7 +48,8 @@ pub(crate) struct Folder {
 }
 
 /// A new folder in the temporary one, of this user alone. It goes when it is dropped, or when the
-/// process is killed. If all processes of a container are, the next such folder has it go. Other users cannot know its name and put their files or links there.
+/// process is killed. If all processes of a container are, the next such folder has it go. Other
+/// users cannot know its name and put their files or links there.
 pub struct PrivateFolder(Folder);
 
 impl PrivateFolder {

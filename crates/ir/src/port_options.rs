@@ -313,21 +313,6 @@ pub fn word_of<T: Copy + PartialEq>(names: &'static [(T, &'static str)], value: 
     names.iter().find(|(v, _)| *v == value).map_or("", |(_, n)| n)
 }
 
-/// An option's value, as `--set` takes it. Options that are set together as one have none.
-pub fn shown(o: &PortOptions, name: &str) -> Option<String> {
-    Some(match slot(&mut o.clone(), name)? {
-        Slot::Times(_) => return None,
-        Slot::Time(0, _) => "0s".into(),
-        Slot::Time(n, _) => crate::explain::duration(*n),
-        Slot::Auto(0, _) => "auto".into(),
-        Slot::Count(n, _) | Slot::Auto(n, _) => n.to_string(),
-        Slot::Switch(on) => on.to_string(),
-        Slot::Byte(b) => b.to_string(),
-        Slot::Reuse(r) => word_of(Reuse::NAMES, *r).into(),
-        Slot::Failover(f) => word_of(Failover::NAMES, *f).into(),
-    })
-}
-
 /// Each option with its value, as the text form has it; options that are set together as one are
 /// left out.
 pub fn texts(o: &PortOptions) -> impl Iterator<Item = (&'static str, String)> {

@@ -1,6 +1,5 @@
 //! Tables: maps, match tables, sketches and rings.
 
-use crate::desc::Value;
 use crate::{Span, TyId};
 use serde::{Deserialize, Serialize};
 
@@ -37,7 +36,15 @@ pub struct Table {
     /// table. Set by the pass `copied_values`.
     pub copied: bool,
     /// Of a meter: its committed and its peak rate. The runtime refuses a peak below the other.
-    pub rates: Option<[Value; 2]>,
+    pub rates: Option<[Rate; 2]>,
+}
+
+/// Tokens a second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Rate {
+    Number(u64),
+    /// A parameter of the app.
+    Param(u32),
 }
 
 impl Table {

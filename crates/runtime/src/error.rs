@@ -4,7 +4,7 @@ use std::fmt;
 use std::io::ErrorKind;
 use wireloom_ir::desc::{Desc, PortKind, Value};
 
-/// What the user has set: an option of the command, or one of its `NAME=VALUE`.
+/// A thing that the user has set: an option of the command, or one of its `NAME=VALUE`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
     /// The option's long name. Parameters and options of ports are of `set`.
@@ -28,13 +28,12 @@ impl Origin {
     pub fn of_port(desc: &Desc, port: usize) -> Option<Origin> {
         let (PortKind::Listen(value) | PortKind::Connect(value) | PortKind::Frames { names: value, .. }) =
             &desc.ports[port].kind;
-        Origin::of_value(desc, value)
+        let Value::Param(n) = value else { return None };
+        Origin::of_param(desc, *n)
     }
 
-    /// The parameter that is the value.
-    pub fn of_value(desc: &Desc, value: &Value) -> Option<Origin> {
-        let Value::Param(n) = value else { return None };
-        Some(Origin::of_app("set", desc, &desc.params.get(*n as usize)?.name))
+    pub fn of_param(desc: &Desc, n: u32) -> Option<Origin> {
+        Some(Origin::of_app("set", desc, &desc.params.get(n as usize)?.name))
     }
 }
 

@@ -17,7 +17,7 @@ use wireloom_ir::desc::{
 };
 use wireloom_ir::explain::{self, PortValues};
 use wireloom_ir::port_options::{self, Slot};
-use wireloom_ir::suggestions;
+use wireloom_ir::{suggestions, Rate};
 
 /// Everything that was set, resolved.
 #[derive(Default)]
@@ -154,13 +154,12 @@ impl Given {
 
     /// Those of meters, as far as they are known.
     fn check_rates(&self, desc: &Desc, sets: &[(String, String)]) -> Result<(), Error> {
-        let number = |rate: &Value| match rate {
-            Value::Const(ParamValue::UInt(n)) => Some(*n),
-            Value::Param(i) => match self.values.get(*i as usize)? {
+        let number = |rate: &Rate| match rate {
+            Rate::Number(n) => Some(*n),
+            Rate::Param(i) => match self.values.get(*i as usize)? {
                 Some(ParamValue::UInt(n)) => Some(*n),
                 _ => None,
             },
-            Value::Const(_) => None,
         };
         for t in &desc.tables {
             let Some([committed, peak]) = &t.rates else { continue };
@@ -170,7 +169,11 @@ impl Given {
                     "meter `{}`: its peak rate `pir` is {pir}, below its committed rate `cir` of {cir}",
                     t.name
                 );
-                let origins = [peak, committed].into_iter().filter_map(|rate| Origin::of_value(desc, rate));
+                let origin = |rate: &Rate| match rate {
+                    Rate::Number(_) => None,
+                    Rate::Param(n) => Origin::of_param(desc, *n),
+                };
+                let origins = [peak, committed].into_iter().filter_map(origin);
                 let given = origins.into_iter().find(|o| sets.iter().any(|(name, _)| *name == o.name));
                 return Err(Error::Param(text).at(given));
             }
@@ -360,7 +363,7 @@ pub fn options(desc: &Desc) -> Vec<PortValues> {
             }
         };
         let names = port_options::NAMES.into_iter().filter(can_be_set);
-        let all = names.filter_map(|name| Some((name, port_options::shown(&port.options, name)?)));
+        let all = names.filter_map(|name| Some((name, explain::option(&port.options, name)?)));
         (port.name.clone(), all.collect())
     };
     desc.ports.iter().map(of).collect()

@@ -124,7 +124,7 @@ fn built_args(command: clap::Command) -> Result<Built, Failure> {
     Ok(args)
 }
 
-/// What `--set` may give an app, for help texts.
+/// The parameters and options that `--set` may give an app, for help texts.
 pub fn settings_of(desc: &Desc) -> String {
     explain::parameters(&desc.params, &BTreeSet::new()) + &explain::options(&params::options(desc))
 }

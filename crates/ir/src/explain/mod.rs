@@ -17,7 +17,7 @@ use crate::*;
 use desc::{ParamValue, PortKind, Sharing, Value};
 use memory::{local_table_bytes, memory, table_bytes};
 pub use message_view::view_bytes;
-pub use settings::{options, parameters, PortValues};
+pub use settings::{option, options, parameters, PortValues};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 

@@ -1,9 +1,10 @@
-//! What `--set` may give an app: its parameters and the options of its ports, with their defaults.
+//! Parameters of an app and options of its ports, with their defaults: what `--set` may give it.
 //!
-//! `explain` and help texts show it.
+//! `explain` and help texts show them.
 
-use super::{constant, entries, heading};
-use crate::desc::{Form, ParamDesc, ParamType, ParamValue};
+use super::{constant, duration, entries, heading};
+use crate::desc::{Failover, Form, ParamDesc, ParamType, ParamValue, PortOptions, Reuse};
+use crate::port_options::{self, Slot};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
@@ -49,6 +50,21 @@ fn default_of(p: &ParamDesc, v: &ParamValue) -> String {
         }
         _ => constant(v),
     }
+}
+
+/// An option's value, as `--set` takes it. Options that are set together as one have none.
+pub fn option(o: &PortOptions, name: &str) -> Option<String> {
+    Some(match port_options::slot(&mut o.clone(), name)? {
+        Slot::Times(_) => return None,
+        Slot::Time(0, _) => "0s".into(),
+        Slot::Time(n, _) => duration(*n),
+        Slot::Auto(0, _) => "auto".into(),
+        Slot::Count(n, _) | Slot::Auto(n, _) => n.to_string(),
+        Slot::Switch(on) => on.to_string(),
+        Slot::Byte(b) => b.to_string(),
+        Slot::Reuse(r) => port_options::word_of(Reuse::NAMES, *r).into(),
+        Slot::Failover(f) => port_options::word_of(Failover::NAMES, *f).into(),
+    })
 }
 
 /// Columns of a line.

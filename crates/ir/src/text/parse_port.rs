@@ -38,7 +38,8 @@ impl Parser {
         let name = self.str()?;
         let word = self.any_word()?;
         let udp = self.eat_word("udp");
-        let value = self.setting()?;
+        let value =
+            if self.eat_word("param") { Value::Param(self.index()?) } else { Value::Const(self.param_value()?) };
         self.word("as")?;
         let protocols = self.list(|p| p.index().map(ProtocolId))?;
         let (ketama, maglev) = (self.eat_word("ketama"), self.eat_word("maglev"));
@@ -87,11 +88,6 @@ impl Parser {
             .find(|(_, n)| *n == word)
             .map(|(v, _)| *v)
             .map_or_else(|| self.error(format!("unknown value `{word}`")), Ok)
-    }
-
-    /// A constant, or a parameter.
-    pub(super) fn setting(&mut self) -> Res<Value> {
-        Ok(if self.eat_word("param") { Value::Param(self.index()?) } else { Value::Const(self.param_value()?) })
     }
 
     fn option(&mut self, o: &mut PortOptions, name: &str) -> Res<()> {

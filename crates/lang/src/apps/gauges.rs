@@ -17,9 +17,8 @@ use crate::ir_builder as build;
 use crate::names::ModId;
 use crate::ty::{Ty, U64, U8};
 use crate::val::Val;
-use ir::{BinOp, Builtin as B, Expr as X, ExprKind as K, LocalId, StmtKind, TableId, TableKind};
+use ir::{BinOp, Builtin as B, Expr as X, ExprKind as K, LocalId, Rate, StmtKind, TableId, TableKind};
 use wireloom_ir as ir;
-use wireloom_ir::desc::{ParamValue, Value};
 use wireloom_syntax::ast::{self, Arg, Expr, ExprKind, Ident, Span};
 use wireloom_syntax::Diagnostic;
 
@@ -115,9 +114,9 @@ impl Compiler<'_> {
     }
 
     /// The committed and the peak rate of a meter. Those that are parameters the runtime compares.
-    fn rates(&mut self, g: &ast::Gauge, given: &[X]) -> R<[Value; 2]> {
-        let rates = [setting(&given[0]), setting(&given[2])];
-        if let [Value::Const(ParamValue::UInt(cir)), Value::Const(ParamValue::UInt(pir))] = rates {
+    fn rates(&mut self, g: &ast::Gauge, given: &[X]) -> R<[Rate; 2]> {
+        let rates = [declared(&given[0]), declared(&given[2])];
+        if let [Rate::Number(cir), Rate::Number(pir)] = rates {
             if pir < cir {
                 let at = g.options.iter().find(|(n, _)| n.name == "pir").map_or(g.name.span, |(n, _)| n.span);
                 let text = format!("the peak rate is {pir} a second, below the committed rate of {cir}");
@@ -366,13 +365,13 @@ impl Lower<'_, '_> {
     }
 }
 
-/// What a rate is made of: the parameter, or the number.
+/// The parameter or the number of which a rate is made.
 #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-fn setting(rate: &X) -> Value {
+fn declared(rate: &X) -> Rate {
     match &*rate.kind {
-        K::Param(p) => Value::Param(p.0),
-        K::Cast(inner) => setting(inner),
-        _ => Value::Const(ParamValue::UInt(build::as_int(rate).and_then(|n| n.try_into().ok()).unwrap_or(0))),
+        K::Param(p) => Rate::Param(p.0),
+        K::Cast(inner) => declared(inner),
+        _ => Rate::Number(build::as_int(rate).and_then(|n| n.try_into().ok()).unwrap_or(0)),
     }
 }
 

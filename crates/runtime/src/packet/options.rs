@@ -53,7 +53,7 @@ impl Options {
         ports.chain(tables.into_iter().flat_map(|(option, list)| list.iter().map(move |t| (option, t.0.as_str()))))
     }
 
-    /// What the targets of a frame port come from, or those of its output.
+    /// The option or parameter that names the targets of a frame port, or those of its output.
     pub(super) fn origin(&self, desc: &Desc, port: usize) -> Option<Origin> {
         let name = &desc.ports[port].name;
         let names = |list: &[(String, String)]| list.iter().any(|b| b.0 == *name);
