@@ -29,7 +29,7 @@ pub fn free_port() -> u16 {
     let mut ports = PORTS.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     loop {
         let used = ports_in_use();
-        while let Some(port) = ports.left.next() {
+        for port in ports.left.by_ref() {
             if !used.contains(&port) {
                 return port;
             }

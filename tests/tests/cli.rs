@@ -36,6 +36,33 @@ fn refused(out: &Output, names: &[&str]) {
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
+/// `explain --set` shows the app as `run` would run it, and refuses what `run` refuses.
+#[test]
+fn explain_takes_settings() {
+    let explain = |args: &[&str]| Wireloom::command(&[&["explain", "apps/http_balancer.loom"], args].concat());
+    let two = ["--set", "servers=127.0.0.1:1,127.0.0.1:2", "--set", "client.max_connections=7", "--set", "port=99"];
+    let told = explain(&two).out;
+    for says in [
+        "port        u16, set to 99",
+        "policy      bytes<16>, default \"hash\"",
+        "listen tcp(port = 99)",
+        "at most 7 connections",
+        "; 2 backends: ",
+    ] {
+        assert!(told.contains(says), "{says}: {told}");
+    }
+    assert!(explain(&[]).out.contains("; 64 backends: "));
+    for wrong in ["nonsense=1", "port=70000", "client.idle=5", "cliend.idle=5s", "servers=foo", "policy"] {
+        let explained = explain(&["--set", wrong]);
+        let ran = Wireloom::command(&["run", "apps/http_balancer.loom", "--set", wrong]);
+        assert_eq!((explained.code, explained.text), (Some(1), ran.text), "{wrong}");
+    }
+    refused(&Wireloom::command(&["explain", "apps/flow_tracker.loom", "--bind", "wrie=null"]), &["no port `wrie`"]);
+    let files = ["explain", "apps/flow_tracker.loom", "apps/dns_tap.loom", "--set", "flow_tracker.idle=20s"];
+    assert!(Wireloom::command(&files).out.contains("idle      duration, set to 20s"));
+    refused(&Wireloom::command(&["emit", "c", "apps/flow_tracker.loom", "--set", "idle=1s"]), &["`--set` is for"]);
+}
+
 /// The first 50 diagnostics are shown, and how many more there are.
 #[test]
 fn diagnostics_have_an_end() {

@@ -127,6 +127,23 @@ fn the_command_line_goes_before_the_file() {
     service
         .reload("[set]\nword = \"again\"\nfirst = 2\nclient.idle_timeout = \"9s\"\n", "words.client.idle_timeout has");
     ask(&mut client, "line2");
+    assert!(service.process.output().contains("words.word keeps the value of the command line"));
+}
+
+/// An option of the command line does not wait for the next start, which has the same command line.
+#[test]
+fn a_change_of_what_the_command_line_gives_is_told() {
+    if plain() {
+        return;
+    }
+    let service = Service::new("drain = 3\nbatch-wait = 9\n", &["--drain", "4", "--set", "words.word=line"]);
+    service
+        .reload("drain = 5\nbatch-wait = 8\n[set]\nword = \"a\"\n", "words.word keeps the value of the command line");
+    let said = service.process.output();
+    assert!(said.contains("--drain keeps the value of the command line"), "{said}");
+    assert!(said.contains("--batch-wait keeps its value until the next start"), "{said}");
+    service.reload("drain = 3\nbatch-wait = 9\n[set]\nword = \"a\"\n", "nothing has changed");
+    ask(&mut service.client(), "line1");
 }
 
 /// Places of a port: more are given at once, fewer as clients leave.
@@ -193,6 +210,118 @@ fn errors_show_their_places() {
     }
 }
 
+/// So do errors that only the start finds. On the command line they name the option.
+#[test]
+fn errors_of_the_start_show_their_places() {
+    let (folder, port) = (Folder::new("config-start"), free_port());
+    let busy = std::net::TcpListener::bind(("0.0.0.0", 0)).unwrap();
+    let busy = busy.local_addr().unwrap().port();
+    std::fs::write(folder.file("words.loom"), PROGRAM).unwrap();
+    let (words, flows) = (folder.name_of("words.loom"), "apps/flow_tracker.loom".to_string());
+    let set = format!("[set]\nport = {port}\n");
+    let cases = [
+        (&words, format!("cores = \"0\"\nnic-cores = [777]\n{set}"), "b.toml:2:13: `--nic-cores 777`"),
+        (&words, format!("cores = [0, 777]\n{set}"), "b.toml:1:9: `--cores 0,777`: there is no CPU 777"),
+        (&words, format!("admin = true\n{set}"), "b.toml:1:9: `admin` is no switch"),
+        (&words, format!("admin = \"nowhere\"\n{set}"), "b.toml:1:9: `nowhere` is no address"),
+        (&words, format!("admin = {busy}\n{set}"), "b.toml:1:9: cannot listen on 127.0.0.1"),
+        (&words, format!("access-log = \"/nowhere/x\"\n{set}"), "b.toml:1:14: cannot open the access log"),
+        (&words, format!("control = \"/nowhere/x\"\n{set}"), "b.toml:1:11: cannot open the control socket"),
+        (&words, format!("link = {{ batch = 0 }}\n{set}"), "b.toml:1:18: `--link batch=0`: `batch` is 1 to 4096"),
+        (&words, format!("load = {{ t = \"x\" }}\n{set}"), "b.toml:1:14: `--bind`, `--out`, `--load` and `--dump` are"),
+        (&words, "[set]\nport = 0\n".into(), "b.toml:2:1: words.client: port 0 is no port to listen on"),
+        (&words, format!("[set]\nport = {busy}\n"), "b.toml:2:1: words.client: cannot listen on"),
+        (&words, format!("[set]\nwords.port = {busy}\n"), "b.toml:2:7: words.client: cannot listen on"),
+        (&flows, "[bind]\nwire = \"foo:x\"\n".into(), "b.toml:2:8: `--bind wire=foo:x`: `foo:x` names no engine"),
+        (&flows, "[bind]\nwrie = \"null\"\n".into(), "b.toml:2:8: `--bind wrie=null`: app `flow_tracker` has no"),
+        (&flows, "[bind]\nwire = \"pcap:/nowhere/x\"\n".into(), "b.toml:2:8: port `wire`: cannot open /nowhere/x"),
+        (&flows, "[bind]\nwire = \"null\"\n[dump]\nflows = \"/nowhere/x\"\n".into(), "b.toml:4:9: cannot write"),
+        (&flows, "[bind]\nwire = \"null\"\n[load]\nflosw = \"x\"\n".into(), "b.toml:4:9: app `flow_tracker` has no"),
+    ];
+    for (app, config, says) in cases {
+        std::fs::write(folder.file("b.toml"), &config).unwrap();
+        let out = Wireloom::command(&["run", app, "--interpret", "--config", &folder.name_of("b.toml")]);
+        assert!(out.code == Some(1) && out.text.contains(says), "{config}: {}", out.text);
+        assert!(out.text.contains("^"), "{config}: {}", out.text);
+    }
+    let lines: [(&[&str], &str); 4] = [
+        (&["--admin=nowhere"], "wireloom: `--admin`: `nowhere` is no address"),
+        (&["--nic-cores=777"], "wireloom: `--nic-cores 777`: there is no CPU"),
+        (&["--set=port=0"], "wireloom: `--set port=0`: words.client: port 0 is no port"),
+        (&["--access-log=/nowhere/x"], "wireloom: `--access-log`: cannot open"),
+    ];
+    std::fs::write(folder.file("b.toml"), format!("admin = 1\ncores = \"0\"\n{set}")).unwrap();
+    for (line, says) in lines {
+        let config = folder.name_of("b.toml");
+        let args = [&["run", &words, "--interpret", "--config", &config], line].concat();
+        let out = Wireloom::command(&args);
+        assert!(out.code == Some(1) && out.text.contains(says), "{line:?}: {}", out.text);
+    }
+}
+
+/// The rates of a meter that are parameters are compared at the start, wherever they come from.
+#[test]
+fn rates_of_meters_are_compared() {
+    let folder = Folder::new("config-meter");
+    let program = "app m {
+    param pir: u64 = 20
+    param cir: u64 = 10
+    port wire = memory(\"w\")
+    meter marks { cir cir, cbs 2, pir pir, pbs 4 }
+    on wire(p) { if marks.mark(1) == red { drop p } else { p -> wire } }
+}
+";
+    std::fs::write(folder.file("m.loom"), program).unwrap();
+    std::fs::write(folder.file("m.toml"), "[set]\ncir = 30\n").unwrap();
+    let (program, config) = (folder.name_of("m.loom"), folder.name_of("m.toml"));
+    let run =
+        |args: &[&str]| Wireloom::command(&[&["run", &program, "--interpret", "--bind", "wire=null"], args].concat());
+    let says = |pir: u32, cir: u32| {
+        format!("meter `marks`: its peak rate `pir` is {pir}, below its committed rate `cir` of {cir}")
+    };
+    let cases: [(&[&str], String); 4] = [
+        (&["--set", "pir=9"], format!("`--set pir=9`: {}", says(9, 10))),
+        (&["--set", "cir=21"], format!("`--set cir=21`: {}", says(20, 21))),
+        (&["--config", &config], format!("m.toml:2:1: {}", says(20, 30))),
+        (&["--config", &config, "--set", "pir=29"], format!("`--set pir=29`: {}", says(29, 30))),
+    ];
+    for (args, says) in cases {
+        let out = run(args);
+        assert!(out.code == Some(1) && out.text.contains(&says), "{args:?}: {}", out.text);
+    }
+    assert_eq!(run(&["--set", "pir=10"]).code, Some(0));
+    assert_eq!(run(&["--config", &config, "--set", "pir=30"]).code, Some(0));
+}
+
+/// A list is for options and parameters that have several values.
+#[test]
+fn lists_are_for_lists() {
+    let folder = Folder::new("config-lists");
+    std::fs::write(folder.file("words.loom"), PROGRAM).unwrap();
+    let cases = [
+        ("drain = [3]\n", "b.toml:1:9: `drain` has one value, not a list"),
+        ("access-log = [\"a\", \"b\"]\n", "b.toml:1:14: `access-log` has one value, not a list"),
+        ("admin-host = [[\"a\", \"b\"]]\n", "b.toml:1:15: `admin-host` has one value, not a list"),
+        ("[dump]\nflows = [\"a\", \"b\"]\n", "b.toml:2:9: `dump.flows` has one value, not a list"),
+        ("[link]\nbatch = [1]\n", "b.toml:2:9: `link.batch` has one value, not a list"),
+        ("[set]\nport = [8080]\n", "b.toml:2:1: `port` has one value, not a list"),
+        ("[set]\nword = [\"a\", \"b\"]\n", "b.toml:2:1: `word` has one value, not a list"),
+        ("[set]\nclient.slice = [\"1ms\"]\n", "b.toml:2:8: `client.slice` has one value, not a list"),
+    ];
+    for (config, says) in cases {
+        std::fs::write(folder.file("b.toml"), config).unwrap();
+        let (words, config_name) = (folder.name_of("words.loom"), folder.name_of("b.toml"));
+        let out = Wireloom::command(&["run", &words, "--interpret", "--config", &config_name]);
+        assert!(out.code == Some(1) && out.text.contains(says), "{config}: {}", out.text);
+    }
+    // Those of a port's targets, and of CPUs, are lists.
+    std::fs::write(folder.file("b.toml"), "cores = [0]\n[bind]\nwire = [\"pcap:/nowhere/a\", \"pcap:/nowhere/b\"]\n")
+        .unwrap();
+    let out =
+        Wireloom::command(&["run", "apps/flow_tracker.loom", "--interpret", "--config", &folder.name_of("b.toml")]);
+    assert!(out.text.contains("b.toml:3:8: port `wire[0]`: cannot open /nowhere/a"), "{}", out.text);
+}
+
 /// An executable made by `build` has no `run` in front of its options.
 #[test]
 fn a_built_program_reads_it_too() {
@@ -207,6 +336,16 @@ fn a_built_program_reads_it_too() {
         quickly_compiled(c);
     });
     assert_eq!(out.code, Some(0), "{}", out.text);
+    let help = finish(std::process::Command::new(&built).arg("--help")).text;
+    for line in
+        ["  port  u16, required", "  word  bytes<16>, default \"one\"", "  client accept_timeout=1s, cancel=false"]
+    {
+        assert!(help.contains(line), "{help}");
+    }
+    // `run` shows the same.
+    let of_run = Wireloom::command(&["run", &program, "--help"]).out;
+    let settings = |help: &str| help.split_once("Parameters (").map(|h| h.1.trim_end().to_string());
+    assert_eq!(settings(&of_run), settings(&help));
     let mut command = std::process::Command::new(&built);
     command.args(["--config", &folder.name_of("words.toml")]);
     let process = Process::start_ours("words", &mut command, port);

@@ -63,6 +63,29 @@ fn rules_of_a_packet_app() {
     }
 }
 
+/// With `--csv` every answer of rows is CSV, and says no more than CSV can.
+#[test]
+fn rows_as_csv() {
+    let app = firewall("csv", &["--cores", "all"]);
+    let head = "priority,src,dst,sport,dport,proto,action\n";
+    assert_eq!(app.told(&["table", "rules", "--csv"]), head);
+    app.told(&["table", "rules", "insert", "priority=7", "src=10.0.0.0/8", "dport=[4,5]", "action=drop"]);
+    let shown = app.told(&["table", "rules", "--csv"]);
+    assert_eq!(shown, format!("{head}7,10.0.0.0/8,,,\"[4,5]\",,drop\n"));
+    assert_eq!(app.told(&["table", "rules", "dump", "--csv"]), shown);
+    app.told(&["table", "rules", "clear"]);
+    assert!(app.ask_with(&["table", "rules", "load", "-", "--csv"], &shown).text.starts_with("1 rows loaded"));
+    let key = ["src=10.9.9.9", "dst=1.1.1.1", "sport=1", "dport=5", "proto=udp"];
+    assert_eq!(app.told(&[&["table", "rules", "get", "--csv"][..], &key].concat()), "action\ndrop\n");
+    let list = app.told(&["table", "--csv"]);
+    assert!(list.starts_with("app,table,kind,entries,capacity,key,value\n"), "{list}");
+    assert!(list.contains("openflow_firewall,rules,wildcard,1,512000,src dst "), "{list}");
+    let refused = |args: &[&str]| app.refused(&[&["table", "rules"][..], args].concat());
+    assert!(refused(&["insert", "priority=1", "action=drop", "--csv"]).contains("`--csv` is for read, get"));
+    assert!(refused(&["read", "--csv", "--json"]).contains("`--csv` and `--json`: an answer has one form"));
+    assert_eq!(app.told(&["table", "rules", "--csv", "--limit", "0"]), shown);
+}
+
 #[test]
 fn a_dump_over_a_link_keeps_the_link_and_the_permissions() {
     let app = firewall("dump-over", &[]);

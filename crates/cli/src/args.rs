@@ -111,6 +111,7 @@ Examples:
   wireloom table exact get src=10.0.0.1 dst=10.0.0.2 sport=1 dport=2 proto=tcp
   wireloom table rules load rules.csv                    # or JSON, or - for standard input
   wireloom table flows dump flows.json                   # or .csv, or standard output
+  wireloom table flows --csv                             # all entries, for other programs
   wireloom table flows clear
 Every change is whole for a packet: it sees an entry as it was before, or as it is after.")]
     Table(Table),
@@ -161,7 +162,7 @@ pub struct Table {
     /// Read or dump at most so many entries; 0: all.
     #[arg(long, value_name = "ENTRIES")]
     pub limit: Option<u64>,
-    /// CSV rather than JSON; the file's name does not matter.
+    /// CSV, to show, to dump and to load; the file's name does not matter.
     #[arg(long)]
     pub csv: bool,
     #[command(flatten)]
@@ -411,7 +412,7 @@ pub struct Explain {
     /// are one.
     #[arg(long, value_name = "PORT=ENGINE:NAME")]
     pub bind: Vec<String>,
-    /// As for `run`: parameters that name the targets of ports.
+    /// As for `run`: a parameter, or an option of a port.
     #[arg(long, value_name = "NAME=VALUE")]
     pub set: Vec<String>,
     /// As for `run`: a parameter of the modelled link to a NIC.

@@ -85,7 +85,7 @@ pub fn bench(args: Bench) -> Outcome {
     }
     let bound = affinity_groups::by_name(&modules);
     let clusters = affinity_groups::apply(&mut modules, &bound);
-    let cpus = run::cpus(Some(&args.cores))?;
+    let cpus = run::cpus("cores", Some(&args.cores))?;
     run::for_cores(&mut modules, &cpus);
     let modules: Vec<Arc<Module>> = modules.into_iter().map(Arc::new).collect();
     let programs =
@@ -143,7 +143,7 @@ fn changes_frames(m: &Module) -> bool {
     changes
 }
 
-fn pairs(flag: &str, list: &[String]) -> Result<Vec<(String, String)>, Failure> {
+fn pairs(flag: &'static str, list: &[String]) -> Result<Vec<(String, String)>, Failure> {
     run::pairs(flag, "NAME=FILE", list)
 }
 

@@ -7,6 +7,9 @@ use std::path::{Path, PathBuf};
 
 pub fn emit(args: Emit) -> Outcome {
     let module = load::load(&args.file)?;
+    if !args.set.is_empty() && args.what != Artifact::Bpf && args.place.is_none() {
+        return Err("`--set` is for `bpf` and `--place`: other code is the same with all values".into());
+    }
     let text = match args.what {
         Artifact::Ir if args.place.is_some() => place::ir(&module, &args.set)?,
         Artifact::Ir => wireloom_ir::text::print(&module),

@@ -3,11 +3,13 @@
 use crate::args::Explain;
 use crate::{load, place, run, Failure, Outcome};
 use std::path::Path;
+use wireloom_ir::desc::Desc;
 use wireloom_ir::passes::affinity_groups;
-use wireloom_runtime::packet;
+use wireloom_ir::{explain, Module};
+use wireloom_runtime::{packet, params};
 use wireloom_syntax::codes;
 
-pub fn explain(args: Explain) -> Outcome {
+pub fn command(args: Explain) -> Outcome {
     let first = args.what[0].as_str();
     if first == "codes" {
         for code in codes::all() {
@@ -30,26 +32,46 @@ pub fn explain(args: Explain) -> Outcome {
     for file in &args.what {
         apps.extend(load::load_all(Path::new(file))?);
     }
+    print!("{}", report(apps, &args).map_err(|e| e.named(&args.set, None))?);
+    Ok(())
+}
+
+/// The report of apps as `run` would run them with these settings.
+fn report(mut apps: Vec<Module>, args: &Explain) -> Result<String, Failure> {
+    let descs: Vec<Desc> = apps.iter().map(Module::desc).collect();
+    let sets = run::sets(&descs.iter().collect::<Vec<_>>(), args.set[..].into())?;
     if args.place.is_some() {
-        for app in &apps {
-            print!("{}", place::report(app, &args.set)?);
-        }
-        return Ok(());
+        return apps.iter().zip(&sets).map(|(app, sets)| place::report(app, sets)).collect();
     }
+    let bind = run::pairs("bind", "PORT=ENGINE:NAME, as in wire=pcap:in.pcap", &args.bind)?;
+    let options = packet::Options { bind, ..packet::Options::default() };
     let bound = match args.bind.is_empty() && args.set.is_empty() {
         true => affinity_groups::by_name(&apps),
-        false => {
-            let descs: Vec<_> = apps.iter().map(wireloom_ir::Module::desc).collect();
-            let bind = run::pairs("bind", "PORT=ENGINE:NAME, as in wire=pcap:in.pcap", &args.bind)?;
-            run::bound(&descs, args.set[..].into(), packet::Options { bind, ..packet::Options::default() })?
-        }
+        false => run::bound(&descs, args.set[..].into(), options.clone())?,
     };
-    let link = |m: &wireloom_ir::Module| packet::nic::Link::of(&m.link, &args.link);
-    let report = |m: &wireloom_ir::Module| -> Result<String, String> {
-        Ok(wireloom_ir::explain::report(m) + &packet::nic::explained(&m.desc(), &link(m)?))
+    // Of several apps the ports were looked at for what they share.
+    if let [desc] = &descs[..] {
+        packet::check_bindings(&mut desc.clone(), &options)?;
+    }
+    for (m, sets) in apps.iter_mut().zip(&sets) {
+        set(m, sets)?;
+    }
+    let of_app = |(m, sets): (&Module, &Vec<(String, String)>)| -> Result<String, Failure> {
+        let (link, set) = (packet::nic::Link::of(&m.link, &args.link)?, sets.iter().map(|s| s.0.as_str()).collect());
+        Ok(explain::report(m, &set) + &packet::nic::explained(&m.desc(), &link))
     };
-    let reports: Vec<String> = apps.iter().map(report).collect::<Result<_, _>>()?;
-    print!("{}{}", reports.join("\n"), wireloom_ir::explain::clusters(&apps, &bound));
+    let reports = apps.iter().zip(&sets).map(of_app).collect::<Result<Vec<_>, _>>()?;
+    Ok(reports.join("\n") + &explain::clusters(&apps, &bound))
+}
+
+/// Gives a program its settings. An error is that of `run`, but values may be missing.
+fn set(m: &mut Module, sets: &[(String, String)]) -> Outcome {
+    let desc = params::with_defaults(m.desc(), sets)?;
+    if desc.params.iter().all(|p| p.default.is_some()) {
+        params::resolve(&desc, &[])?;
+    }
+    m.params.iter_mut().zip(desc.params).for_each(|(p, of)| p.default = of.default);
+    m.ports.iter_mut().zip(desc.ports).for_each(|(p, of)| p.options = of.options);
     Ok(())
 }
 

@@ -48,8 +48,14 @@ fn main() -> ExitCode {
     })
 }
 
-/// Prints an error of the command line, and ends. An unknown option may be meant for the app.
+/// Prints help, or an error of the command line, and ends. An unknown option may be meant for the
+/// app.
 fn refuse(e: clap::Error) -> ! {
+    if e.kind() == ErrorKind::DisplayHelp {
+        let _ = e.print();
+        run::help();
+        std::process::exit(0)
+    }
     let argument = match e.get(ContextKind::InvalidArg) {
         Some(ContextValue::String(s)) if e.kind() == ErrorKind::UnknownArgument => s.clone(),
         _ => e.exit(),
@@ -74,7 +80,7 @@ fn command(cli: Cli) -> Outcome {
         Command::Fmt(a) => fmt::fmt(a),
         Command::Emit(a) => emit::emit(a),
         Command::Graph(a) => emit::graph(a),
-        Command::Explain(a) => explain::explain(a),
+        Command::Explain(a) => explain::command(a),
         Command::Fuzz(a) => fuzz::fuzz(a),
         Command::Bench(a) => bench::bench(a),
         Command::Table(a) => table::table(a),

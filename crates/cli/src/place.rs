@@ -73,7 +73,8 @@ pub fn ir(m: &Module, set: &[String]) -> Result<String, Failure> {
 
 /// `wireloom emit bpf`.
 pub fn text(m: &Module, set: &[String]) -> Result<String, Failure> {
-    let mut special = with_values(m, &settings(m, set)?)?;
+    let sets = settings(m, set)?;
+    let mut special = with_values(m, &sets)?;
     let mut why = String::new();
     for (h, _) in handlers(&special) {
         for o in &obstacles(&special, h) {
@@ -84,7 +85,7 @@ pub fn text(m: &Module, set: &[String]) -> Result<String, Failure> {
     let mut all = placement::together(&special, &candidates);
     let rest: Vec<HandlerId> = candidates.into_iter().filter(|h| !all.contains(h)).collect();
     all.extend(placement::split(&mut special, &rest).iter().map(|s| s.filter));
-    let names = settings_of_ports(m, set)?;
+    let names = params::resolve(&m.desc(), &sets)?;
     let instances = |p: PortId| names.ports.get(p.index()).map_or(1, |p| p.names.len()) as u32;
     match emit(&special, &all, &instances).filter(|_| !all.is_empty()) {
         Some(source) => Ok(source.text),
@@ -93,13 +94,9 @@ pub fn text(m: &Module, set: &[String]) -> Result<String, Failure> {
     }
 }
 
-fn settings_of_ports(m: &Module, set: &[String]) -> Result<params::Settings, Failure> {
-    Ok(params::resolve(&m.desc(), &settings(m, set)?)?)
-}
-
 /// `wireloom explain --place xdp`: for each handler of packets, what keeps it on the CPU.
-pub fn report(m: &Module, set: &[String]) -> Result<String, Failure> {
-    let special = with_values(m, &settings(m, set)?)?;
+pub fn report(m: &Module, sets: &[(String, String)]) -> Result<String, Failure> {
+    let special = with_values(m, sets)?;
     let mut out = format!("app {}\n", m.app);
     let kept: Vec<HandlerId> =
         handlers(&special).map(|h| h.0).filter(|h| !obstacles(&special, *h).is_empty()).collect();
@@ -118,7 +115,7 @@ pub fn report(m: &Module, set: &[String]) -> Result<String, Failure> {
         }
     }
     let in_hook: Vec<(HandlerId, PortId)> = handlers(&special).filter(|h| !kept.contains(&h.0)).collect();
-    let ports = settings_of_ports(m, set)?;
+    let ports = params::resolve(&m.desc(), sets)?;
     let interfaces = |p: PortId| ports.ports.get(p.index()).map_or(1, |p| p.names.len());
     let several = in_hook.iter().map(|h| interfaces(h.1)).sum::<usize>() > 1;
     for (n, t) in special.tables.iter().enumerate() {

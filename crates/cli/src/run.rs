@@ -21,6 +21,11 @@ pub fn run(mut args: Run) -> Outcome {
     if let Some(path) = args.serve.config.take() {
         args = with_config(&path)?;
     }
+    let given = args.serve.clone();
+    run_given(args).map_err(|e| given.named(e))
+}
+
+fn run_given(mut args: Run) -> Outcome {
     sanitize::load(&args.compile)?;
     let begin = Instant::now();
     ignore_hangup();
@@ -35,7 +40,7 @@ pub fn run(mut args: Run) -> Outcome {
     let descs: Vec<Desc> = modules.iter().map(Module::desc).collect();
     let bound = bound(&descs, args.serve.sets(), serve::frames(&args.serve)?)?;
     let clusters = affinity_groups::apply(&mut modules, &bound);
-    for_cores(&mut modules, &cpus(args.serve.cores.as_deref())?);
+    for_cores(&mut modules, &cpus("cores", args.serve.cores.as_deref())?);
     let descs: Vec<Desc> = modules.iter().map(Module::desc).collect();
     let sets = sets(&descs.iter().collect::<Vec<_>>(), args.serve.sets())?;
     let placed = place::place(&modules, &sets, &mut args)?;
@@ -66,11 +71,24 @@ pub fn run(mut args: Run) -> Outcome {
     Ok(())
 }
 
+/// Behind the help of `run` with apps: what may be set of them.
+pub fn help() {
+    let mut line = std::env::args_os().skip(1);
+    if line.next().is_none_or(|a| a != RUN) {
+        return;
+    }
+    for path in line.filter(|a| a.to_string_lossy().contains(".loom")) {
+        for m in load::apps(Path::new(&path)).unwrap_or_default() {
+            print!("\n{}:{}", m.app, serve::settings_of(&m.desc()));
+        }
+    }
+}
+
 /// The command line of this process, with the options of a file.
 fn with_config(path: &Path) -> Result<Run, Failure> {
     let mut line: Vec<_> = std::env::args_os().collect();
     let given = Cli::command().get_matches_from(&line);
-    let config = Config::read(path, run_command)?;
+    let mut config = Config::read(path, run_command)?;
     let (at, run) = (line.iter().position(|a| a == RUN), given.subcommand_matches(RUN));
     let (Some(at), Some(run)) = (at, run) else { return Err(Failure::Said("--config is an option of `run`".into())) };
     line.splice(at + 1..at + 1, config.arguments(run));

@@ -17,9 +17,10 @@ const BATCH: usize = 2000;
 const SHOWN: u64 = 1000;
 
 pub fn table(args: Table) -> Outcome {
+    let action = args.action.unwrap_or(TableDo::Read);
+    check_csv(&args, action)?;
     let mut client = Client::find(&args.target)?;
     let Some(name) = &args.table else { return list(&mut client, &args) };
-    let action = args.action.unwrap_or(TableDo::Read);
     let fields = || pairs(&args.rest);
     let done = |args: &Table, answer: Object, text: String| {
         print(&if args.target.json { plain(answer) } else { text + "\n" });
@@ -40,7 +41,7 @@ pub fn table(args: Table) -> Outcome {
                     .and_then(Value::as_array)
                     .cloned()
                     .unwrap_or_else(|| vec![answer["value"].clone()]);
-                print(&objects(&values));
+                print(&objects(&values, args.csv));
             }
             if found {
                 Ok(())
@@ -66,6 +67,19 @@ pub fn table(args: Table) -> Outcome {
             let text = format!("{} entries deleted", answer.get("deleted").and_then(Value::as_u64).unwrap_or(0));
             done(&args, answer, text)
         }
+    }
+}
+
+/// Rows have a form as CSV, other answers do not. A file that is loaded has one form, and the
+/// answer about it another.
+fn check_csv(args: &Table, action: TableDo) -> Outcome {
+    let has_rows = !matches!(action, TableDo::Insert | TableDo::Delete | TableDo::Clear);
+    match args.csv {
+        true if !has_rows => Err(Failure::Said("`--csv` is for read, get, dump and load".into())),
+        true if args.target.json && action != TableDo::Load => {
+            Err(Failure::Said("`--csv` and `--json`: an answer has one form".into()))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -102,9 +116,26 @@ fn cells(row: &Value, head: &[String]) -> Vec<Value> {
 }
 
 /// Objects with the same fields, as a table.
-fn objects(list: &[Value]) -> String {
+fn objects(list: &[Value], csv: bool) -> String {
     let head: Vec<String> = list.first().and_then(Value::as_object).map_or(Vec::new(), |o| o.keys().cloned().collect());
-    columns(&head, &list.iter().map(|r| cells(r, &head)).collect::<Vec<_>>(), &mut Vec::new())
+    rows_text(&head, &list.iter().map(|r| cells(r, &head)).collect::<Vec<_>>(), csv)
+}
+
+/// Columns for people, or CSV.
+fn rows_text(head: &[String], rows: &[Vec<Value>], csv: bool) -> String {
+    if !csv {
+        return columns(head, rows, &mut Vec::new());
+    }
+    let rows = rows.iter().map(|row| csv_line(row.iter().map(table_io::csv_field)));
+    [csv_head(head)].into_iter().chain(rows).collect()
+}
+
+fn csv_head(head: &[String]) -> String {
+    csv_line(head.iter().map(|h| table_io::quoted(h)))
+}
+
+fn csv_line(fields: impl Iterator<Item = String>) -> String {
+    fields.collect::<Vec<_>>().join(",") + "\n"
 }
 
 fn list(client: &mut Client, args: &Table) -> Outcome {
@@ -133,7 +164,7 @@ fn list(client: &mut Client, args: &Table) -> Outcome {
         ]
     };
     let head = ["app", "table", "kind", "entries", "capacity", "key", "value"].map(String::from);
-    print(&columns(&head, &tables.iter().map(row).collect::<Vec<_>>(), &mut Vec::new()));
+    print(&rows_text(&head, &tables.iter().map(row).collect::<Vec<_>>(), args.csv));
     Ok(())
 }
 
@@ -173,8 +204,8 @@ fn pages(
 }
 
 fn read(client: &mut Client, name: &str, args: &Table) -> Outcome {
-    if args.target.json {
-        return write_all(client, name, std::io::stdout().lock(), false, args.limit).map(|_| ());
+    if args.target.json || args.csv {
+        return write_all(client, name, std::io::stdout().lock(), args.csv, args.limit).map(|_| ());
     }
     let limit = args.limit.unwrap_or(SHOWN);
     let (mut widths, mut count, mut more) = (Vec::new(), 0u64, false);
@@ -231,19 +262,15 @@ fn ordered(row: &Value, head: &[String]) -> String {
 
 fn write_all(client: &mut Client, name: &str, out: impl Write, csv: bool, limit: Option<u64>) -> Result<u64, Failure> {
     let mut out = BufWriter::new(out);
-    let (mut count, limit) = (0, limit.filter(|n| *n > 0).unwrap_or(u64::MAX));
+    let (mut count, mut begun, limit) = (0, false, limit.filter(|n| *n > 0).unwrap_or(u64::MAX));
     pages(client, name, |head, rows| {
-        if csv && count == 0 {
-            writeln!(out, "{}", head.iter().map(|h| table_io::quoted(h)).collect::<Vec<_>>().join(","))?;
+        if csv && !std::mem::replace(&mut begun, true) {
+            out.write_all(csv_head(head).as_bytes())?;
         }
         for row in rows.into_iter().take((limit - count) as usize) {
             let value = Value::Object(row);
             match csv {
-                true => writeln!(
-                    out,
-                    "{}",
-                    cells(&value, head).iter().map(table_io::csv_field).collect::<Vec<_>>().join(",")
-                )?,
+                true => write!(out, "{}", csv_line(cells(&value, head).iter().map(table_io::csv_field)))?,
                 false => write!(out, "{}{}", if count == 0 { "[" } else { ",\n" }, ordered(&value, head))?,
             }
             count += 1;

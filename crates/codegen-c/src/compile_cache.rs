@@ -48,7 +48,8 @@ pub(crate) struct Folder {
 }
 
 /// A new folder in the temporary one, of this user alone. It goes when it is dropped, or when the
-/// process is killed. Other users cannot know its name and put their files or links there.
+/// process is killed. If all processes of a container are, the next such folder has it go. Other
+/// users cannot know its name and put their files or links there.
 pub struct PrivateFolder(Folder);
 
 impl PrivateFolder {
@@ -92,6 +93,47 @@ impl Drop for Remover {
     }
 }
 
+/// How names of passing folders begin.
+const PASSING: &str = "wireloom-passing-";
+/// A new folder is locked long before.
+const NEW: Duration = Duration::from_secs(60);
+
+/// Removes passing folders of this user whose processes were killed together with those that were
+/// to remove them, as by the end of a container. A living process holds the lock of its folder.
+fn sweep_passing(temporary: &Path) {
+    for entry in fs::read_dir(temporary).into_iter().flatten().flatten() {
+        if !entry.file_name().as_bytes().starts_with(PASSING.as_bytes()) {
+            continue;
+        }
+        let path = entry.path();
+        let Ok(name) = c_string(&path) else { continue };
+        // SAFETY: a plain system call; the name is a C string.
+        let Ok(file) = owned(unsafe { libc::open(name.as_ptr(), FOLDER) }) else { continue };
+        let is_left = |m: &fs::Metadata| {
+            let is_old = m.modified().is_ok_and(|t| t.elapsed().is_ok_and(|age| age > NEW));
+            is_old && not_ours(m).is_none() && m.mode() & 0o7777 == 0o700
+        };
+        if file.metadata().is_ok_and(|m| is_left(&m)) && lock(&file) {
+            let _ = fs::remove_dir_all(&path);
+        }
+    }
+}
+
+/// Takes a lock that ends with the process, if nobody has it.
+fn lock(file: &impl AsRawFd) -> bool {
+    // SAFETY: a plain system call on a descriptor of ours.
+    unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) == 0 }
+}
+
+/// A descriptor that was opened just now, or the error.
+fn owned(fd: RawFd) -> io::Result<File> {
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: opened just now, without another owner.
+    Ok(File::from(unsafe { OwnedFd::from_raw_fd(fd) }))
+}
+
 impl Folder {
     /// The folder, made if it is not there. Read access of others to a folder of ours is removed. A
     /// folder that others own or may write to, or a link of others, is an error.
@@ -112,7 +154,9 @@ impl Folder {
 
     /// A new folder for this once, in the temporary one.
     pub(crate) fn passing() -> io::Result<Folder> {
-        let mut name = c_string(&std::env::temp_dir().join("wireloom-XXXXXX"))?.into_bytes_with_nul();
+        let temporary = std::env::temp_dir();
+        sweep_passing(&temporary);
+        let mut name = c_string(&temporary.join(format!("{PASSING}XXXXXX")))?.into_bytes_with_nul();
         // SAFETY: a C string that may be written to.
         if unsafe { libc::mkdtemp(name.as_mut_ptr().cast()) }.is_null() {
             return Err(io::Error::last_os_error());
@@ -121,6 +165,7 @@ impl Folder {
         let path = PathBuf::from(std::ffi::OsStr::from_bytes(&name));
         let remover = Remover::of(&path);
         let mut folder = Folder::open(&path)?;
+        lock(&folder.fd);
         folder.passing = Some(remover);
         Ok(folder)
     }
@@ -137,11 +182,7 @@ impl Folder {
     }
 
     fn checked(fd: RawFd, path: PathBuf) -> io::Result<Folder> {
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: opened just now, without another owner.
-        let file = File::from(unsafe { OwnedFd::from_raw_fd(fd) });
+        let file = owned(fd)?;
         let meta = file.metadata()?;
         if let Some(why) = not_ours(&meta) {
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
@@ -255,8 +296,7 @@ impl Folder {
         let (name, until) = (format!("{name}.lock"), Instant::now() + most);
         while Instant::now() < until && !stopped() {
             let file = self.file(&name, libc::O_RDWR | libc::O_CREAT | libc::O_NOFOLLOW)?;
-            // SAFETY: a plain system call on a descriptor of ours.
-            let taken = unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0;
+            let taken = lock(&file);
             // The holder before may have removed the file that we hold.
             if taken && self.file(&name, libc::O_RDWR | libc::O_NOFOLLOW).is_ok_and(|there| same(&there, &file)) {
                 return Ok(Some(Turn { folder: self, name, _file: file }));
@@ -269,12 +309,7 @@ impl Folder {
     fn file(&self, name: &str, flags: i32) -> io::Result<File> {
         let name = c_string(Path::new(name))?;
         // SAFETY: a plain system call below a descriptor of ours; the name is a C string.
-        let fd = unsafe { libc::openat(self.raw(), name.as_ptr(), flags | libc::O_CLOEXEC, 0o600) };
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: opened just now, without another owner.
-        Ok(File::from(unsafe { OwnedFd::from_raw_fd(fd) }))
+        owned(unsafe { libc::openat(self.raw(), name.as_ptr(), flags | libc::O_CLOEXEC, 0o600) })
     }
 }
 
@@ -483,6 +518,43 @@ mod tests {
         top.put("a", b"b").unwrap();
         drop(top);
         assert!(!path.exists());
+    }
+
+    /// Of processes that were killed with all that belonged to them. Others keep theirs.
+    #[test]
+    fn passing_folders_of_killed_processes_go() {
+        let top = scratch();
+        let make = |name: &str, open: u32, is_old: bool| {
+            let path = top.path().join(name);
+            fs::DirBuilder::new().create(&path).unwrap();
+            fs::write(path.join("a.c"), b"").unwrap();
+            mode(&path, open);
+            let folder = File::open(&path).unwrap();
+            if is_old {
+                folder.set_modified(std::time::SystemTime::now() - 2 * NEW).unwrap();
+            }
+            folder
+        };
+        make("wireloom-passing-gone00", 0o700, true);
+        make("wireloom-passing-fresh0", 0o700, false);
+        make("wireloom-passing-open00", 0o755, true);
+        make("wireloom-100000", 0o700, true);
+        let held = make("wireloom-passing-held00", 0o700, true);
+        assert!(lock(&held));
+        fs::DirBuilder::new().create(top.path().join("else")).unwrap();
+        symlink("else", top.path().join("wireloom-passing-link00")).unwrap();
+        let names = || {
+            let all = fs::read_dir(top.path()).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap());
+            all.collect::<std::collections::BTreeSet<_>>()
+        };
+        let before = names();
+        sweep_passing(top.path());
+        assert_eq!(before.difference(&names()).collect::<Vec<_>>(), ["wireloom-passing-gone00"]);
+        drop(held);
+        sweep_passing(top.path());
+        assert!(!names().contains("wireloom-passing-held00"));
+        // Its own is locked.
+        assert!(!lock(&File::open(top.path()).unwrap()));
     }
 
     /// Threads that make the same take turns; one that has waited long enough, or is stopped, goes

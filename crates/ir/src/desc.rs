@@ -6,7 +6,7 @@
 //! handlers, places in order.
 
 pub use crate::port_options::{Failover, PortOptions, Reuse};
-use crate::{TableKind, TableSharing};
+use crate::{Rate, TableKind, TableSharing};
 use serde::{Deserialize, Serialize};
 
 /// A whole program, as the runtime sees it.
@@ -113,6 +113,9 @@ pub struct TableDesc {
     /// The only segment whose handlers use it: the entries of its cores count.
     #[serde(default)]
     pub segment: Option<u32>,
+    /// Of a meter: its committed and its peak rate.
+    #[serde(default)]
+    pub rates: Option<[Rate; 2]>,
 }
 
 impl TableDesc {

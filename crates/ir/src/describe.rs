@@ -212,6 +212,7 @@ fn table_desc(m: &crate::Module, n: usize, core_kind: CoreKind) -> TableDesc {
         core_kind,
         nic: false,
         segment: segment_of(m, n),
+        rates: t.rates,
     }
 }
 

@@ -68,7 +68,7 @@ pub use packet_state::{Carries, PacketField};
 pub use protocol::Protocol;
 pub use segments::Segment;
 pub use simulation::{SimPort, SimStep, Test, TestKind};
-pub use table::{Table, TableKind, TableSharing, HLL_REGISTERS, LEAST_IDLE};
+pub use table::{Rate, Table, TableKind, TableSharing, HLL_REGISTERS, LEAST_IDLE};
 pub use table_stmt::{TableEffect, TableStmt};
 pub use unit::*;
 

@@ -35,6 +35,16 @@ pub struct Table {
     /// Bytes of values are copied when an entry is read, as one body both reads and changes the
     /// table. Set by the pass `copied_values`.
     pub copied: bool,
+    /// Of a meter: its committed and its peak rate. The runtime refuses a peak below the other.
+    pub rates: Option<[Rate; 2]>,
+}
+
+/// Tokens a second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Rate {
+    Number(u64),
+    /// A parameter of the app.
+    Param(u32),
 }
 
 impl Table {
@@ -55,6 +65,7 @@ impl Table {
             memory: 0,
             cache: 0,
             copied: false,
+            rates: None,
         }
     }
 

@@ -11,7 +11,7 @@ fn sample() -> Module {
 
 #[test]
 fn report_names_what_there_is() {
-    let report = explain::report(&sample());
+    let report = explain::report(&sample(), &Default::default());
     if std::env::var_os("SHOW").is_some() {
         println!("{report}")
     }
@@ -56,7 +56,7 @@ fn calls_at_once_are_in_the_bill() {
             let body = if waits { vec![call.clone(), wait] } else { vec![call.clone()] };
             h.body.block = vec![Stmt { kind: StmtKind::Loop { max: calls, body }, ..call }];
         }
-        explain::report(&m)
+        explain::report(&m, &Default::default())
     };
     let (one, eight) = (bill(1, false), bill(8, false));
     assert!(!one.contains("a further call") && in_all(&bill(1, true)) == in_all(&bill(8, true)), "{one}");
@@ -87,7 +87,7 @@ fn each_core_pays_for_its_connections() {
     let sums = |connections: u32| {
         let mut m = sample();
         m.ports.iter_mut().for_each(|p| p.options.max_connections = connections);
-        let report = explain::report(&m);
+        let report = explain::report(&m, &Default::default());
         ["in all, on one core", "on two", "on four"].map(|row| bytes_of(&billed(&report, row)))
     };
     let (none, many) = (sums(0), sums(4_000_000));
@@ -107,7 +107,7 @@ fn views_that_are_kept_are_in_the_bill() {
                 }
             });
         }
-        (billed(&explain::report(&m), ": a request"), explain::view_bytes(&m))
+        (billed(&explain::report(&m, &Default::default()), ": a request"), explain::view_bytes(&m))
     };
     let (none, view) = bill(false, false);
     for (request, answers, kept) in [(true, false, 1), (false, true, 1), (true, true, 2)] {
@@ -119,7 +119,7 @@ fn views_that_are_kept_are_in_the_bill() {
 #[test]
 fn an_empty_module_has_a_report_and_a_picture() {
     let m = Module::default();
-    assert!(explain::report(&m).contains("\nMemory\n"));
+    assert!(explain::report(&m, &Default::default()).contains("\nMemory\n"));
     assert!(graph::svg(&m).ends_with("</svg>\n"));
 }
 

@@ -4,7 +4,7 @@
 //! opens, writes and reopens the file. No core waits for the thread. Lines without room are dropped
 //! and counted. docs/operations.md describes the format.
 
-use crate::error::Error;
+use crate::error::{Error, Origin};
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::os::fd::AsRawFd;
@@ -67,8 +67,8 @@ impl Drop for LogWriter {
 impl AccessLog {
     /// Opens the file (`-`: standard output) for so many cores.
     pub fn open(to: &Path, cores: usize) -> Result<(Arc<AccessLog>, LogWriter), Error> {
-        let mut out =
-            LogOutput::open(to).map_err(|e| Error::Io(format!("cannot open the access log {}", to.display()), e))?;
+        let fail = |e| Error::Io(format!("cannot open the access log {}", to.display()), e);
+        let mut out = LogOutput::open(to).map_err(|e| fail(e).at(Origin::option("access-log")))?;
         let log = Arc::new(AccessLog {
             waiting: (0..cores).map(|_| Mutex::default()).collect(),
             lost: AtomicU64::new(0),

@@ -2,6 +2,40 @@
 
 use std::fmt;
 use std::io::ErrorKind;
+use wireloom_ir::desc::{Desc, PortKind, Value};
+
+/// A thing that the user has set: an option of the command, or one of its `NAME=VALUE`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// The option's long name. Parameters and options of ports are of `set`.
+    pub option: &'static str,
+    /// NAME, without the app's name before it; empty: the option has none.
+    pub name: String,
+    pub app: String,
+}
+
+impl Origin {
+    /// Of an option without NAME.
+    pub fn option(option: &'static str) -> Origin {
+        Origin { option, name: String::new(), app: String::new() }
+    }
+
+    pub fn of_app(option: &'static str, desc: &Desc, name: &str) -> Origin {
+        Origin { option, name: name.into(), app: desc.app.clone() }
+    }
+
+    /// The parameter that gives a port's address or names, if there is one.
+    pub fn of_port(desc: &Desc, port: usize) -> Option<Origin> {
+        let (PortKind::Listen(value) | PortKind::Connect(value) | PortKind::Frames { names: value, .. }) =
+            &desc.ports[port].kind;
+        let Value::Param(n) = value else { return None };
+        Origin::of_param(desc, *n)
+    }
+
+    pub fn of_param(desc: &Desc, n: u32) -> Option<Origin> {
+        Some(Origin::of_app("set", desc, &desc.params.get(n as usize)?.name))
+    }
+}
 
 /// An error at start-up; its text is written for the user.
 #[derive(Debug)]
@@ -14,6 +48,18 @@ pub enum Error {
     Io(String, std::io::Error),
     /// The description needs something that this runtime does not support.
     Unsupported(String),
+    /// An error of what the user has set.
+    At(Origin, Box<Error>),
+}
+
+impl Error {
+    /// Where there are several origins, the first one is nearest to the error.
+    pub fn at(self, origin: impl Into<Option<Origin>>) -> Error {
+        match (self, origin.into()) {
+            (e @ Error::At(..), _) | (e, None) => e,
+            (e, Some(origin)) => Error::At(origin, Box::new(e)),
+        }
+    }
 }
 
 impl fmt::Display for Error {
@@ -21,6 +67,7 @@ impl fmt::Display for Error {
         match self {
             Error::Program(s) | Error::Param(s) | Error::Unsupported(s) => f.write_str(s),
             Error::Io(what, e) => write!(f, "{what}: {e}{}", advice(what, e)),
+            Error::At(_, e) => e.fmt(f),
         }
     }
 }

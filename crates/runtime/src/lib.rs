@@ -43,7 +43,7 @@ mod socket_tests;
 mod test_program;
 
 pub use crate::core::app::App;
-pub use error::Error;
+pub use error::{Error, Origin};
 pub use program::{Outside, Program, Tiers};
 pub use server::{serve, AppSpec, ServeOptions, Stop, Summary};
 pub use services::listen_early;

@@ -7,7 +7,7 @@
 
 use crate::abi::{wl_bytes, wl_endpoint, wl_param};
 use crate::consistent_hashing::Server;
-use crate::error::Error;
+use crate::error::{Error, Origin};
 use crate::server_places::{HashTables, ServerPlaces};
 use crate::value_syntax::{addresses, duration, expected, number, parse, server};
 use std::net::SocketAddr;
@@ -15,8 +15,9 @@ use std::sync::Arc;
 use wireloom_ir::desc::{
     Desc, Failover, Form, ParamDesc, ParamType, ParamValue, PortDesc, PortKind, PortOptions, Reuse, Sharing, Value,
 };
+use wireloom_ir::explain::{self, PortValues};
 use wireloom_ir::port_options::{self, Slot};
-use wireloom_ir::{explain, suggestions};
+use wireloom_ir::{suggestions, Rate};
 
 /// Everything that was set, resolved.
 #[derive(Default)]
@@ -124,6 +125,14 @@ pub fn check(desc: &Desc, name: &str, text: &str) -> Result<(), Error> {
     Given::defaults(desc).set(desc, name, text)
 }
 
+/// Whether a setting is a list: of texts or servers, or the names of a frame port's interfaces.
+pub fn is_list(desc: &Desc, name: &str) -> bool {
+    let Some(n) = desc.params.iter().position(|p| p.name == name) else { return false };
+    let names_ports =
+        |p: &PortDesc| matches!(&p.kind, PortKind::Frames { names: Value::Param(i), .. } if *i as usize == n);
+    matches!(desc.params[n].ty, ParamType::Texts(..) | ParamType::Endpoints(_)) || desc.ports.iter().any(names_ports)
+}
+
 /// Values of parameters, where there are any, and the options of ports.
 struct Given {
     values: Vec<Option<ParamValue>>,
@@ -139,7 +148,37 @@ impl Given {
             }
             given.set(desc, name, text)?;
         }
+        given.check_rates(desc, sets)?;
         Ok(given)
+    }
+
+    /// Those of meters, as far as they are known.
+    fn check_rates(&self, desc: &Desc, sets: &[(String, String)]) -> Result<(), Error> {
+        let number = |rate: &Rate| match rate {
+            Rate::Number(n) => Some(*n),
+            Rate::Param(i) => match self.values.get(*i as usize)? {
+                Some(ParamValue::UInt(n)) => Some(*n),
+                _ => None,
+            },
+        };
+        for t in &desc.tables {
+            let Some([committed, peak]) = &t.rates else { continue };
+            let (Some(cir), Some(pir)) = (number(committed), number(peak)) else { continue };
+            if pir < cir {
+                let text = format!(
+                    "meter `{}`: its peak rate `pir` is {pir}, below its committed rate `cir` of {cir}",
+                    t.name
+                );
+                let origin = |rate: &Rate| match rate {
+                    Rate::Number(_) => None,
+                    Rate::Param(n) => Origin::of_param(desc, *n),
+                };
+                let origins = [peak, committed].into_iter().filter_map(origin);
+                let given = origins.into_iter().find(|o| sets.iter().any(|(name, _)| *name == o.name));
+                return Err(Error::Param(text).at(given));
+            }
+        }
+        Ok(())
     }
 
     fn defaults(desc: &Desc) -> Given {
@@ -199,7 +238,8 @@ pub(crate) fn build(desc: &Desc, values: Vec<ParamValue>, options: Vec<PortOptio
                 bytes.push(kept);
             }
             ParamValue::Endpoints(list) => {
-                let addrs = addresses(list).map_err(|e| Error::Param(format!("parameter `{}`: {e}", p.name)))?;
+                let wrong = |e: String| Error::Param(format!("parameter `{}`: {e}", p.name));
+                let addrs = addresses(list).map_err(|e| wrong(e).at(Origin::of_app("set", desc, &p.name)))?;
                 let list: Box<[wl_endpoint]> = addrs.into_iter().map(wl_endpoint::from).collect();
                 out.u = list.len() as u64;
                 out.ep = list.first().copied().unwrap_or_default();
@@ -229,7 +269,8 @@ pub(crate) fn build(desc: &Desc, values: Vec<ParamValue>, options: Vec<PortOptio
         .ports
         .iter()
         .zip(options)
-        .map(|(port, options)| port_setting(port, options, &values))
+        .enumerate()
+        .map(|(n, (port, options))| port_setting(port, options, &values).map_err(|e| e.at(Origin::of_port(desc, n))))
         .collect::<Result<Vec<_>, _>>()?;
     Ok(Settings { params, values, ports, _bytes: bytes, _endpoints: endpoints, _lists: lists })
 }
@@ -310,6 +351,22 @@ fn example(p: &ParamDesc) -> &'static str {
         ParamType::Texts(..) => "one,two",
         ParamType::Endpoints(_) => "127.0.0.1:9001,127.0.0.1:9002",
     }
+}
+
+/// The options of each port that can be set, with their values.
+pub fn options(desc: &Desc) -> Vec<PortValues> {
+    let of = |port: &PortDesc| {
+        let can_be_set = |name: &&'static str| match port.kind {
+            PortKind::Frames { .. } => *name == "offload" && !port.kind.is_inside(),
+            PortKind::Listen(_) | PortKind::Connect(_) => {
+                !matches!(*name, "hold_body" | "offload") && has_effect(desc, port, name).is_ok()
+            }
+        };
+        let names = port_options::NAMES.into_iter().filter(can_be_set);
+        let all = names.filter_map(|name| Some((name, explain::option(&port.options, name)?)));
+        (port.name.clone(), all.collect())
+    };
+    desc.ports.iter().map(of).collect()
 }
 
 /// Options of the other kind of port would be taken and never used.

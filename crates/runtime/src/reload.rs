@@ -6,7 +6,7 @@
 //! list of servers is made: each server that stays keeps its place (`server_places`).
 
 use crate::core::app::App;
-use crate::error::Error;
+use crate::error::{Error, Origin};
 use crate::params::{self, PortSetting, Settings};
 use crate::server_places::ServerPlaces;
 use crate::stats::CoreStats;
@@ -22,8 +22,15 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// An app's name, and its pairs.
 pub type AppSets = (String, Vec<(String, String)>);
-/// The pairs of all apps, and lines about changes of other options.
-pub type ReadAgain = (Vec<AppSets>, Vec<String>);
+/// Settings that were read again.
+pub struct ReadAgain {
+    /// Of all apps.
+    pub sets: Vec<AppSets>,
+    /// About changes of other options, and of settings that have no effect.
+    pub lines: Vec<String>,
+    /// The text of an error of these settings, with its place.
+    pub text_of: Box<dyn Fn(Error) -> String>,
+}
 
 /// The source of settings, asked at each SIGHUP.
 pub struct Reload {
@@ -91,10 +98,10 @@ pub(crate) fn reload(
     groups: &[(Arc<Group>, Option<Arc<NewSettings>>)],
     wake: impl Fn(),
 ) -> Result<(), String> {
-    let (sets, mut lines) = (reload.read)()?;
+    let ReadAgain { sets, mut lines, text_of } = (reload.read)()?;
     let mut all = Vec::new();
     for (group, new) in groups {
-        all.push(changes(&group.apps, &group.stats, new.as_deref(), &sets).map_err(|e| e.to_string())?);
+        all.push(changes(&group.apps, &group.stats, new.as_deref(), &sets).map_err(&text_of)?);
     }
     for ((group, new), changed) in groups.iter().zip(all) {
         let (settings, told): (Vec<_>, Vec<_>) = changed.into_iter().unzip();
@@ -198,7 +205,8 @@ fn place(
     }
     let done = |place: usize| left(n, place, was.places.all[place].server);
     let Some(places) = was.places.next(&is.addrs, &is.names, done) else {
-        return Err(Error::Param(format!("port `{port}`: too many servers that are gone have work under way")));
+        let text = format!("port `{port}`: too many servers that are gone have work under way");
+        return Err(Error::Param(text).at(Origin::of_port(&app.desc, n)));
     };
     is.take_places(places);
     is.tables = is.hash_tables(&app.desc.ports[n]);

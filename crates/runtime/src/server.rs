@@ -13,7 +13,7 @@ pub(crate) mod options;
 
 use crate::admin;
 use crate::control::{self, Where};
-use crate::error::Error;
+use crate::error::{Error, Origin};
 use crate::packet;
 use crate::reload;
 use crate::services;
@@ -30,10 +30,10 @@ pub fn serve(specs: Vec<AppSpec>, mut options: ServeOptions) -> Result<Summary, 
     let names: Vec<String> = specs.iter().map(|s| s.desc.app.clone()).collect();
     let (frames, services): (Vec<_>, Vec<_>) = specs.into_iter().partition(|s| s.desc.has_frames());
     let f = std::mem::take(&mut options.frames);
-    if frames.is_empty() && !(f.bind.is_empty() && f.out.is_empty() && f.load.is_empty() && f.dump.is_empty()) {
-        return Err(Error::Param(
-            "`--bind`, `--out`, `--load` and `--dump` are for apps with frame ports; there is none here".into(),
-        ));
+    if let Some((option, name)) = f.pairs().next().filter(|_| frames.is_empty()) {
+        let text = "`--bind`, `--out`, `--load` and `--dump` are for apps with frame ports; there is none here";
+        let origin = Origin { name: name.into(), ..Origin::option(option) };
+        return Err(Error::Param(text.into()).at(origin));
     }
     let signals = OsSignals::block();
     raise_descriptor_limit();

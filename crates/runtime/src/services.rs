@@ -11,7 +11,7 @@ use crate::core::inbox::Inboxes;
 use crate::core::Core;
 use crate::engine::datagrams::WithDatagrams;
 use crate::engine::{self, common, EngineKind, Waker};
-use crate::error::Error;
+use crate::error::{Error, Origin};
 use crate::merge;
 use crate::packet::{Loads, Service};
 use crate::params;
@@ -188,11 +188,13 @@ fn each_listening(
 ) -> Result<(), Error> {
     let mut taken = Vec::new();
     for (desc, settings) in apps {
-        for (port, named) in settings.ports.iter().zip(&desc.ports).filter(|(p, _)| p.listen) {
+        for (n, (port, named)) in settings.ports.iter().zip(&desc.ports).enumerate().filter(|(_, (p, _))| p.listen) {
+            let origin = || Origin::of_port(desc, n);
             for addr in &port.addrs {
                 if addr.port() == 0 {
                     let of = format!("{}.{}", desc.app, named.name);
-                    return Err(Error::Param(format!("{of}: port 0 is no port to listen on; name one, as in 8080")));
+                    let text = format!("{of}: port 0 is no port to listen on; name one, as in 8080");
+                    return Err(Error::Param(text).at(origin()));
                 }
                 let used = || Err(std::io::ErrorKind::AddrInUse.into());
                 let done = match (taken.contains(&(named.udp, *addr)), named.udp) {
@@ -201,7 +203,8 @@ fn each_listening(
                     (false, true) => common::free_for_datagrams(*addr),
                     (false, false) => act(*addr),
                 };
-                done.map_err(|e| Error::Io(format!("{}.{}: cannot listen on {addr}", desc.app, named.name), e))?;
+                let text = || format!("{}.{}: cannot listen on {addr}", desc.app, named.name);
+                done.map_err(|e| Error::Io(text(), e).at(origin()))?;
                 taken.push((named.udp, *addr));
             }
         }
@@ -314,7 +317,8 @@ fn descriptors(cores: u64) -> u64 {
 }
 
 fn start_core(spec: &Thread, apps: &[Arc<App>], stats: Arc<Vec<CoreStats>>) -> Result<Core, Error> {
-    let opened = |e| Error::Io("cannot open the network engine".into(), e);
+    let chosen = (spec.engine != EngineKind::Auto).then(|| Origin::option("engine"));
+    let opened = |e| Error::Io("cannot open the network engine".into(), e).at(chosen.clone());
     let mut engine = engine::open(spec.engine).map_err(opened)?;
     if apps.iter().any(|a| a.desc.ports.iter().any(|p| p.udp)) {
         engine = Box::new(WithDatagrams::new(engine).map_err(opened)?);

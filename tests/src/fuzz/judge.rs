@@ -131,7 +131,7 @@ fn lowered(mut module: Module) -> Result<Sound, String> {
             ))
         }
     }
-    wireloom_ir::explain::report(&module);
+    wireloom_ir::explain::report(&module, &Default::default());
     wireloom_ir::graph::svg(&module);
     let c = wireloom_codegen_c::emit(&module, &wireloom_codegen_c::Options::default());
     Ok(Sound { module, c })

@@ -1,8 +1,10 @@
 //! The options of `wireloom run` and of executables made by `wireloom build`, as clap reads them.
 
-use super::config::{Config, Setting};
+use super::config::{is_name, Config, Setting};
+use super::Failure;
 use clap::{Args, Parser, ValueEnum};
 use std::path::PathBuf;
+use wireloom_runtime::Origin;
 
 /// The command line of an executable made by `build`.
 #[derive(Parser)]
@@ -96,6 +98,34 @@ impl Serve {
     /// Parameters and options of ports: of the command line, and of the file.
     pub fn sets(&self) -> Sets<'_> {
         Sets { line: &self.set, file: self.read.as_ref().map_or(&[], |c| &c.settings) }
+    }
+
+    /// An error with the name of what the user has set.
+    pub fn named(&self, e: Failure) -> Failure {
+        e.named(&self.set, self.read.as_ref())
+    }
+}
+
+impl Failure {
+    /// Names what the user has set: the place in the file, or the option of the command line, with
+    /// its `--set`s.
+    pub fn named(self, line: &[String], file: Option<&Config>) -> Failure {
+        let Failure::Of(origin, text) = self else { return self };
+        let Origin { option, name, app } = &origin;
+        let of_line = |s: &&String| s.split_once('=').is_some_and(|(n, _)| is_name(n.trim(), name, app));
+        let written = match (*option, line.iter().find(of_line)) {
+            ("set", Some(pair)) => format!("--set {pair}"),
+            (_, _) => match file.and_then(|c| c.place_of(option, name, app)) {
+                Some(place) => return place.error(text),
+                // A parameter that has its default.
+                None if *option == "set" => return Failure::Said(text),
+                None => format!("--{option}"),
+            },
+        };
+        match text.contains(&format!("--{option}")) {
+            true => Failure::Said(text),
+            false => Failure::Said(format!("`{written}`: {text}")),
+        }
     }
 }
 

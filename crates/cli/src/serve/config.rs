@@ -18,6 +18,14 @@ use wireloom_ir::suggestions;
 /// The table of parameters and of options of ports.
 const SET: &str = "set";
 
+/// Options whose value is a list: of CPUs, or of a port's targets.
+const LISTS: [&str; 4] = ["cores", "nic-cores", "bind", "out"];
+
+/// A list in the place of one value would be a text with commas.
+pub fn one_value(name: &str) -> String {
+    format!("`{name}` has one value, not a list")
+}
+
 /// A file that was read.
 #[derive(Clone)]
 pub struct Config {
@@ -26,14 +34,50 @@ pub struct Config {
     command: fn() -> Command,
     options: Vec<ConfigOption>,
     pub settings: Vec<Setting>,
+    /// The options of the command line, which has its own values of them.
+    on_line: Vec<String>,
 }
 
 /// An option by its long name, and its values: none of a switch.
-#[derive(Clone, PartialEq)]
+#[derive(Clone)]
 struct ConfigOption {
     name: String,
     id: String,
-    values: Vec<String>,
+    values: Vec<ConfigValue>,
+    place: Place,
+}
+
+/// A value as the command line has it, of a pair with its name in front.
+#[derive(Clone)]
+struct ConfigValue {
+    text: String,
+    place: Place,
+}
+
+impl ConfigOption {
+    fn texts(&self) -> impl Iterator<Item = &str> {
+        self.values.iter().map(|v| v.text.as_str())
+    }
+
+    fn is(&self, other: &ConfigOption) -> bool {
+        self.name == other.name && self.texts().eq(other.texts())
+    }
+
+    /// The value with this name of a pair; without a name the only one.
+    fn place_of(&self, name: &str, app: &str) -> &Place {
+        let is_named = |v: &&ConfigValue| v.text.split_once('=').is_some_and(|(n, _)| is_name(n, name, app));
+        let found = match (&self.values[..], name) {
+            ([one], "") => Some(one),
+            (_, "") => None,
+            _ => self.values.iter().find(is_named),
+        };
+        found.map_or(&self.place, |v| &v.place)
+    }
+}
+
+/// Whether a name is this one of an app, with or without the app in front.
+pub fn is_name(written: &str, name: &str, app: &str) -> bool {
+    written == name || written.strip_suffix(name).and_then(|w| w.strip_suffix('.')) == Some(app)
 }
 
 /// A parameter of an app, or an option of a port.
@@ -41,6 +85,7 @@ struct ConfigOption {
 pub struct Setting {
     pub name: String,
     pub value: String,
+    pub is_list: bool,
     pub place: Place,
 }
 
@@ -75,7 +120,13 @@ impl Config {
         let source = Source { file: path.display().to_string(), text: &text };
         let root =
             DeTable::parse(&text).map_err(|e| source.place(&e.span().unwrap_or_default()).error(e.message().trim()))?;
-        let mut config = Config { path: path.to_path_buf(), command, options: Vec::new(), settings: Vec::new() };
+        let mut config = Config {
+            path: path.to_path_buf(),
+            command,
+            options: Vec::new(),
+            settings: Vec::new(),
+            on_line: Vec::new(),
+        };
         let (known, mut said) = (command(), std::collections::BTreeSet::new());
         // In the order of the file.
         let mut all: Vec<_> = root.get_ref().iter().collect();
@@ -101,32 +152,55 @@ impl Config {
         if std::fs::metadata(&self.path).is_ok_and(|m| !m.is_file()) {
             return Err(Failure::Said(format!("--config {}: it is no file any more", self.path.display())));
         }
-        Config::read(&self.path, self.command)
+        Ok(Config { on_line: self.on_line.clone(), ..Config::read(&self.path, self.command)? })
     }
 
     /// The options as arguments, but for those that the command line gives.
-    pub fn arguments(&self, given: &ArgMatches) -> Vec<OsString> {
+    pub fn arguments(&mut self, given: &ArgMatches) -> Vec<OsString> {
         let from_line = |id: &str| given.value_source(id) == Some(ValueSource::CommandLine);
+        let ids = (self.command)().get_arguments().map(|a| a.get_id().to_string()).collect::<Vec<_>>();
+        self.on_line = ids.into_iter().filter(|id| from_line(id)).collect();
         let mut all = Vec::new();
-        for option in self.options.iter().filter(|o| !from_line(&o.id)) {
+        for option in self.options.iter().filter(|o| !self.on_line.contains(&o.id)) {
             if option.values.is_empty() {
                 all.push(format!("--{}", option.name).into());
             }
-            all.extend(option.values.iter().map(|v| OsString::from(format!("--{}={v}", option.name))));
+            all.extend(option.texts().map(|v| OsString::from(format!("--{}={v}", option.name))));
         }
         all
     }
 
-    /// The options that another reading of the file has otherwise.
+    /// The place of an option's value that is in force, or that of its pair with this name.
+    pub fn place_of(&self, option: &str, name: &str, app: &str) -> Option<&Place> {
+        if option == SET {
+            return self.settings.iter().find(|s| is_name(&s.name, name, app)).map(|s| &s.place);
+        }
+        let in_force = |o: &&ConfigOption| o.name == option && !self.on_line.contains(&o.id);
+        self.options.iter().find(in_force).map(|o| o.place_of(name, app))
+    }
+
+    /// A line for each option that another reading of the file has otherwise.
     pub fn changed_options(&self, other: &Config) -> Vec<String> {
-        let missing = |a: &Config, b: &Config| -> Vec<String> {
-            a.options.iter().filter(|o| !b.options.contains(o)).map(|o| o.name.clone()).collect()
+        let missing = |a: &Config, b: &Config| -> Vec<ConfigOption> {
+            a.options.iter().filter(|o| !b.options.iter().any(|p| o.is(p))).cloned().collect()
         };
         let mut all = missing(self, other);
         all.extend(missing(other, self));
-        all.sort();
-        all.dedup();
-        all
+        all.sort_by(|a, b| a.name.cmp(&b.name));
+        all.dedup_by(|a, b| a.name == b.name);
+        let line = |o: &ConfigOption| match self.on_line.contains(&o.id) {
+            true => format!("--{} keeps the value of the command line", o.name),
+            false => format!("--{} keeps its value until the next start", o.name),
+        };
+        all.iter().map(line).collect()
+    }
+
+    /// The settings that another reading of the file has otherwise.
+    pub fn changed_settings<'a>(&'a self, other: &'a Config) -> impl Iterator<Item = &'a str> {
+        let value = |c: &'a Config, name: &str| c.settings.iter().find(|s| s.name == name).map(|s| s.value.as_str());
+        let gone = self.settings.iter().filter(move |s| value(other, &s.name).is_none());
+        let new = other.settings.iter().filter(move |s| value(self, &s.name) != Some(&s.value));
+        gone.chain(new).map(|s| s.name.as_str())
     }
 }
 
@@ -169,6 +243,7 @@ impl Source<'_> {
                 None => to.push(Setting {
                     name,
                     value: self.text_of(value)?,
+                    is_list: value.get_ref().is_array(),
                     place: self.place(&(key.span().start..value.span().end)),
                 }),
             }
@@ -219,38 +294,51 @@ impl Source<'_> {
         let id = arg.get_id().to_string();
         if matches!(arg.get_action(), ArgAction::SetTrue) {
             let on = value.get_ref().as_bool().ok_or_else(|| self.error(value, "expected true or false"))?;
-            return Ok(on.then_some(ConfigOption { name, id, values: Vec::new() }));
+            return Ok(on.then_some(ConfigOption { name, id, values: Vec::new(), place: self.place(&value.span()) }));
         }
         let pairs = arg.get_value_names().is_some_and(|n| n.iter().any(|n| n.contains('=')));
         let values = if pairs { self.pairs(arg, value)? } else { self.values(arg, value)? };
-        Ok(Some(ConfigOption { name, id, values }))
+        Ok(Some(ConfigOption { name, id, values, place: self.place(&value.span()) }))
     }
 
     /// `NAME=VALUE` of a table.
-    fn pairs(&self, arg: &Arg, value: &Spanned<DeValue>) -> Result<Vec<String>, Failure> {
+    fn pairs(&self, arg: &Arg, value: &Spanned<DeValue>) -> Result<Vec<ConfigValue>, Failure> {
         let table = self.table(value, &format!("a table: `[{}]`", arg.get_long().unwrap_or_default()))?;
         let mut all = Vec::new();
         for (key, value) in table {
-            let text = format!("{}={}", key.get_ref(), self.text_of(value)?);
+            let name = format!("{}.{}", arg.get_long().unwrap_or_default(), key.get_ref());
+            let text = format!("{}={}", key.get_ref(), self.argument_of((arg, &name), value)?);
             self.check(arg, value, &text)?;
-            all.push(text);
+            all.push(ConfigValue { text, place: self.place(&value.span()) });
         }
         Ok(all)
     }
 
     /// The value of an option, or those of one that may be given several times.
-    fn values(&self, arg: &Arg, value: &Spanned<DeValue>) -> Result<Vec<String>, Failure> {
+    fn values(&self, arg: &Arg, value: &Spanned<DeValue>) -> Result<Vec<ConfigValue>, Failure> {
         let items = match value.get_ref().as_array() {
             Some(items) if matches!(arg.get_action(), ArgAction::Append) => items.iter().collect(),
             _ => vec![value],
         };
         let mut all = Vec::new();
         for item in items {
-            let text = self.text_of(item)?;
+            let text = self.argument_of((arg, arg.get_long().unwrap_or_default()), item)?;
             self.check(arg, item, &text)?;
-            all.push(text);
+            all.push(ConfigValue { text, place: self.place(&item.span()) });
         }
         Ok(all)
+    }
+
+    /// The text of an option's value. `name`: of a pair with its own.
+    fn argument_of(&self, (arg, name): (&Arg, &str), value: &Spanned<DeValue>) -> Result<String, Failure> {
+        let takes_lists = arg.get_long().is_some_and(|l| LISTS.contains(&l));
+        match value.get_ref() {
+            DeValue::Array(_) if !takes_lists => Err(self.error(value, one_value(name))),
+            DeValue::Boolean(on) => {
+                Err(self.error(value, format!("`{name}` is no switch: expected a value, not {on}")))
+            }
+            _ => self.text_of(value),
+        }
     }
 
     /// Whether the command line would take the value.

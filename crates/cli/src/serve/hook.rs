@@ -18,7 +18,7 @@ use wireloom_ir::{HandlerId, Module, On, PortId, TableId, TableKind};
 use wireloom_runtime::abi::wl_param;
 use wireloom_runtime::log_lines::{log_line, STATEMENT};
 use wireloom_runtime::packet::{hook_ring, Gives, Hooked};
-use wireloom_runtime::{params, Outside, Program};
+use wireloom_runtime::{params, Origin, Outside, Program};
 use wireloom_xdp::{Mode, Object, Settings, Verdict};
 
 /// A handler that runs in the hook.
@@ -185,7 +185,8 @@ impl AppPorts<'_> {
         let starting = || eprintln!("wireloom: compiling for the XDP hook");
         let mut values = Settings { params: params.collect(), starting: Some(starting), ..Settings::default() };
         for (part, p) in parts.iter().zip(&source.programs).filter(|(_, p)| p.instances > 1) {
-            let numbers = part.interfaces.iter().map(|name| wireloom_xdp::number_of(name));
+            let number = |name: &String| wireloom_xdp::number_of(name).map_err(|e| self.failure(p.port, e.to_string()));
+            let numbers = part.interfaces.iter().map(number);
             values.interfaces.push((p.port, numbers.collect::<Result<_, _>>()?));
         }
         Ok(values)
@@ -195,14 +196,15 @@ impl AppPorts<'_> {
     fn connect(&self, object: &mut Object, source: &XdpSource) -> Result<(), Failure> {
         let found = |port: PortId| {
             let name = &self.m.ports[port.index()].name;
-            self.interfaces(port).map_err(|other| Failure::Said(format!("port `{name}` is bound to {other}")))
+            self.interfaces(port).map_err(|other| self.failure(port, format!("port `{name}` is bound to {other}")))
         };
         for (n, (port, instance)) in source.ports.iter().enumerate() {
-            object.redirect(None, n as u32, &found(*port)?[*instance as usize])?;
+            let name = &found(*port)?[*instance as usize];
+            object.redirect(None, n as u32, name).map_err(|e| self.failure(*port, e.to_string()))?;
         }
         for port in &source.broadcasts {
             for (n, name) in found(*port)?.iter().enumerate() {
-                object.redirect(Some(*port), n as u32, name)?;
+                object.redirect(Some(*port), n as u32, name).map_err(|e| self.failure(*port, e.to_string()))?;
             }
         }
         Ok(())
@@ -234,16 +236,27 @@ impl AppPorts<'_> {
         Ok(placed)
     }
 
+    /// An error of a port's targets.
+    fn failure(&self, port: PortId, text: String) -> Failure {
+        let desc = self.m.desc();
+        let name = &desc.ports[port.index()].name;
+        let is_bound = self.bind.iter().any(|b| b.0 == *name);
+        let origin =
+            if is_bound { Some(Origin::of_app("bind", &desc, name)) } else { Origin::of_port(&desc, port.index()) };
+        origin.map_or(Failure::Said(text.clone()), |origin| Failure::Of(origin, text))
+    }
+
     /// An interface runs one program of an app.
     fn apart(&self, parts: &[Part]) -> Result<(), Failure> {
         let mut taken: Vec<(&String, PortId)> = Vec::new();
         for (name, port) in parts.iter().flat_map(|p| p.interfaces.iter().map(|name| (name, p.port))) {
             if let Some((_, other)) = taken.iter().find(|t| t.0 == name) {
-                let [port, other] = [port, *other].map(|p| &self.m.ports[p.index()].name);
-                return Err(Failure::Said(format!(
-                    "port `{port}`: port `{other}` is at `{name}`, too, and the hook of an interface runs one \
+                let [this, other] = [port, *other].map(|p| &self.m.ports[p.index()].name);
+                let text = format!(
+                    "port `{this}`: port `{other}` is at `{name}`, too, and the hook of an interface runs one \
                      program; name another interface, or handle all of its frames at one port"
-                )));
+                );
+                return Err(self.failure(port, text));
             }
             taken.push((name, port));
         }

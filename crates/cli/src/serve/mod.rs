@@ -20,27 +20,42 @@ use self::args::{Built, Engine, Serve, Sets};
 use self::config::Config;
 use self::payload::Payload;
 use clap::{CommandFactory, FromArgMatches};
+use std::collections::BTreeSet;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::{Duration, Instant};
-use wireloom_ir::desc::{Desc, Form, ParamType};
-use wireloom_ir::suggestions;
+use wireloom_ir::desc::Desc;
+use wireloom_ir::{explain, suggestions};
 use wireloom_runtime::control::Where;
 use wireloom_runtime::engine::EngineKind;
 use wireloom_runtime::packet::nic::{Link, Role};
-use wireloom_runtime::reload::Reload;
+use wireloom_runtime::reload::{ReadAgain, Reload};
 use wireloom_runtime::server::Ready;
-use wireloom_runtime::{packet, params, serve, value_syntax, AppSpec, Program, ServeOptions};
+use wireloom_runtime::{packet, params, serve, AppSpec, Error, Origin, Program, ServeOptions};
 
 /// An error that ends a command early, with its text for the user. `Silent`: all was said already.
 pub enum Failure {
     #[allow(dead_code, reason = "the compiler tells of errors as it finds them, the runtime does not")]
     Silent,
     Said(String),
+    /// An error of what the user has set, which has its place there yet to be named.
+    Of(Origin, String),
 }
 
-impl<E: std::fmt::Display> From<E> for Failure {
+impl<E: std::fmt::Display + 'static> From<E> for Failure {
     fn from(e: E) -> Self {
-        Failure::Said(e.to_string())
+        match (&e as &dyn std::any::Any).downcast_ref() {
+            Some(Error::At(origin, inner)) => Failure::Of(origin.clone(), inner.to_string()),
+            _ => Failure::Said(e.to_string()),
+        }
+    }
+}
+
+impl Failure {
+    fn text(self) -> String {
+        match self {
+            Failure::Silent => String::new(),
+            Failure::Said(text) | Failure::Of(_, text) => text,
+        }
     }
 }
 
@@ -51,7 +66,7 @@ pub fn ended(outcome: Outcome) -> std::process::ExitCode {
     match outcome {
         Ok(()) => return std::process::ExitCode::SUCCESS,
         Err(Failure::Silent) => {}
-        Err(Failure::Said(text)) => eprintln!("wireloom: {text}"),
+        Err(Failure::Said(text) | Failure::Of(_, text)) => eprintln!("wireloom: {text}"),
     }
     std::process::ExitCode::from(1)
 }
@@ -70,9 +85,14 @@ pub fn built(payload: Payload) -> Outcome {
     let command = Built::command()
         .name(desc.app.clone())
         .about(format!("{}, built by wireloom", desc.app))
-        .after_help(parameters(&desc));
+        .after_help(settings_of(&desc).trim_start().to_string());
     let hook = BuiltHook::read(&payload.hook)?;
-    let mut args = built_args(command.mut_arg("xdp_mode", |a| a.hide(hook.is_none())))?;
+    let args = built_args(command.mut_arg("xdp_mode", |a| a.hide(hook.is_none())))?;
+    let given = args.serve.clone();
+    serve_built(payload, desc, hook, args, begin).map_err(|e| given.named(e))
+}
+
+fn serve_built(payload: Payload, desc: Desc, hook: Option<BuiltHook>, mut args: Built, begin: Instant) -> Outcome {
     let Some(hook) = hook else {
         let program = Program::load(&payload.library)?;
         return serve_all(vec![(program, desc)], &args.serve, begin, false, (HookPart::default(), || {}));
@@ -97,32 +117,16 @@ fn built_args(command: clap::Command) -> Result<Built, Failure> {
     let given = command.clone().get_matches_from(&line);
     let args = parsed(&given)?;
     let Some(path) = &args.serve.config else { return Ok(args) };
-    let config = Config::read(path, Built::command)?;
+    let mut config = Config::read(path, Built::command)?;
     line.splice(1..1, config.arguments(&given));
     let mut args = parsed(&command.get_matches_from(line))?;
     args.serve.read = Some(config);
     Ok(args)
 }
 
-/// The app's parameters, for help texts.
-fn parameters(desc: &Desc) -> String {
-    let mut text = String::from("Parameters (--set NAME=VALUE):\n");
-    for p in &desc.params {
-        let form = match p.ty {
-            _ if p.form != Form::Plain => value_syntax::expected(p.ty, &p.form),
-            ParamType::Bool => "true|false".to_string(),
-            ParamType::UInt(bits) => format!("a number of {bits} bits"),
-            ParamType::Duration => "a duration, 10ms".to_string(),
-            ParamType::Bytes(max) => format!("text of at most {max} bytes"),
-            ParamType::Endpoint => "ADDRESS:PORT".to_string(),
-            ParamType::Texts(..) => value_syntax::expected(p.ty, &p.form),
-            ParamType::Endpoints(max) => format!("at most {max} ADDRESS:PORT, with commas between"),
-        };
-        let needed = if p.default.is_none() { ", required" } else { "" };
-        let doc = if p.doc.is_empty() { String::new() } else { format!("\n      {}", p.doc.trim()) };
-        text.push_str(&format!("  {}: {form}{needed}{doc}\n", p.name));
-    }
-    text
+/// The parameters and options that `--set` may give an app, for help texts.
+pub fn settings_of(desc: &Desc) -> String {
+    explain::parameters(&desc.params, &BTreeSet::new()) + &explain::options(&params::options(desc))
 }
 
 /// So many kinds of faults are listed at the end of a run.
@@ -159,7 +163,7 @@ pub fn serve_all(
         .cloned()
         .unwrap_or_default();
     let options = ServeOptions {
-        cpus: cpus(args.cores.as_deref())?,
+        cpus: cpus("cores", args.cores.as_deref())?,
         engine: match args.engine {
             Engine::Auto => EngineKind::Auto,
             Engine::Epoll => EngineKind::Epoll,
@@ -169,7 +173,7 @@ pub fn serve_all(
         admin_names: args.admin_host.clone(),
         access_log: args.access_log.clone(),
         log_faults: args.log_faults,
-        reload: args.read.clone().map(|config| reload(config, args.set.clone(), descs)),
+        reload: args.read.clone().map(|config| reload(args.clone(), config, descs)),
         control: match &args.control {
             None => Where::Default,
             Some(path) if path.as_os_str() == "off" => Where::Off,
@@ -181,8 +185,8 @@ pub fn serve_all(
             hooked: hook.hooked,
             hook_interfaces: hook.interfaces,
             nic: Role::of_process(),
-            link: Link::of(&link, &args.link)?,
-            nic_cpus: cpus(args.nic_cores.as_deref())?,
+            link: Link::of(&link, &args.link).map_err(link_failure)?,
+            nic_cpus: cpus("nic-cores", args.nic_cores.as_deref())?,
             ..frames(args)?
         },
         ready: Some(Box::new(move |ready: &Ready| {
@@ -225,26 +229,48 @@ pub fn serve_all(
 }
 
 /// Reads the configuration again. Options of the process change with its next start.
-fn reload(mut config: Config, line: Vec<String>, descs: Vec<Desc>) -> Reload {
-    let read = move || {
+fn reload(args: Serve, mut config: Config, descs: Vec<Desc>) -> Reload {
+    let mut read = move || {
         let again = config.again()?;
         let descs: Vec<&Desc> = descs.iter().collect();
-        let sets = sets(&descs, Sets { line: &line, file: &again.settings })?;
-        let kept = config.changed_options(&again);
-        let lines = kept.iter().map(|name| format!("--{name} keeps its value until the next start")).collect();
-        config.settings = again.settings;
-        Ok((descs.iter().map(|d| d.app.clone()).zip(sets).collect(), lines))
+        let sets = sets(&descs, Sets { line: &args.set, file: &again.settings })?;
+        let mut lines = config.changed_options(&again);
+        lines.extend(unheard(&descs, &args.set, config.changed_settings(&again))?);
+        config.settings.clone_from(&again.settings);
+        let args = Serve { read: Some(again), ..args.clone() };
+        let text_of = Box::new(move |e: Error| args.named(e.into()).text());
+        Ok(ReadAgain { sets: descs.iter().map(|d| d.app.clone()).zip(sets).collect(), lines, text_of })
     };
-    let mut read = read;
     Reload {
-        read: Box::new(move || {
-            read().map_err(|e: Failure| match e {
-                Failure::Said(text) => text,
-                Failure::Silent => String::new(),
-            })
-        }),
+        read: Box::new(move || read().map_err(Failure::text)),
         tell: Box::new(|line| eprintln!("wireloom: {line}")),
     }
+}
+
+/// A line for each setting of the file that has changed, and that the command line gives, too.
+fn unheard<'a>(
+    descs: &[&Desc],
+    line: &[String],
+    changed: impl Iterator<Item = &'a str>,
+) -> Result<Vec<String>, Failure> {
+    let names: Vec<String> = descs.iter().map(|d| d.app.clone()).collect();
+    let given = line.iter().map(|text| addressee(&names, descs, &params::pair(text)?.0));
+    let given = given.collect::<Result<Vec<_>, _>>()?;
+    let mut lines = Vec::new();
+    for name in changed {
+        // The file may have named an app's setting that is gone.
+        let Ok(at) = addressee(&names, descs, name) else { continue };
+        if given.contains(&at) {
+            lines.push(format!("{}.{} keeps the value of the command line", names[at.0], at.1));
+        }
+    }
+    Ok(lines)
+}
+
+/// An error of the modelled link, which begins with the option as it was given.
+fn link_failure(text: String) -> Failure {
+    let name = text.strip_prefix("`--link ").and_then(|t| t.split_once('=')).map_or("", |t| t.0);
+    Failure::Of(Origin { name: name.into(), ..Origin::option("link") }, text)
 }
 
 /// The settings of each app.
@@ -263,12 +289,12 @@ pub fn sets(descs: &[&Desc], given: Sets) -> Result<Vec<Vec<(String, String)>>, 
         sets[app].push((name, value));
     }
     for s in given.file {
-        let told = |e: Failure| match e {
-            Failure::Said(text) => s.place.error(text),
-            Failure::Silent => Failure::Silent,
-        };
+        let told = |e: Failure| s.place.error(e.text());
         let (app, name) = addressee(&names, descs, &s.name).map_err(told)?;
         params::check(descs[app], &name, &s.value).map_err(|e| told(e.into()))?;
+        if s.is_list && !params::is_list(descs[app], &name) {
+            return Err(s.place.error(config::one_value(&name)));
+        }
         // The command line goes before.
         if !sets[app].iter().any(|(n, _)| *n == name) {
             sets[app].push((name, s.value.clone()));
@@ -292,10 +318,14 @@ pub fn frames(args: &Serve) -> Result<packet::Options, Failure> {
 }
 
 /// `NAME=VALUE` of a flag.
-pub fn pairs(flag: &str, form: &str, list: &[String]) -> Result<Vec<(String, String)>, Failure> {
+pub fn pairs(flag: &'static str, form: &str, list: &[String]) -> Result<Vec<(String, String)>, Failure> {
     let pair = |text: &String| match text.split_once('=') {
         Some((name, value)) if !name.is_empty() && !value.is_empty() => Ok((name.to_string(), value.to_string())),
-        _ => Err(Failure::Said(format!("`--{flag} {text}`: expected {form}"))),
+        found => {
+            let name = found.map_or("", |f| f.0).to_string();
+            let origin = Origin { name, ..Origin::option(flag) };
+            Err(Failure::Of(origin, format!("`--{flag} {text}`: expected {form}")))
+        }
     };
     list.iter().map(pair).collect()
 }
@@ -355,29 +385,25 @@ fn announce(ready: &Ready, begin: Instant, interpreted: bool) {
 
 fn address(text: &str) -> Result<SocketAddr, Failure> {
     let text = if text.bytes().all(|b| b.is_ascii_digit()) { format!("127.0.0.1:{text}") } else { text.to_string() };
-    text.to_socket_addrs()
-        .ok()
-        .and_then(|mut a| a.next())
-        .ok_or_else(|| Failure::Said(format!("`{text}` is no address; expected ADDRESS:PORT such as 127.0.0.1:9900")))
+    text.to_socket_addrs().ok().and_then(|mut a| a.next()).ok_or_else(|| {
+        let wrong = format!("`{text}` is no address; expected ADDRESS:PORT such as 127.0.0.1:9900");
+        Failure::Of(Origin::option("admin"), wrong)
+    })
 }
 
 /// `0`, `0-3`, `0,2`, `all`: CPUs that this process may use.
-pub fn cpus(list: Option<&str>) -> Result<Vec<usize>, Failure> {
+pub fn cpus(flag: &'static str, list: Option<&str>) -> Result<Vec<usize>, Failure> {
     let Some(list) = list else { return Ok(Vec::new()) };
+    let fail = |e: String| Failure::Of(Origin::option(flag), format!("`--{flag} {list}`: {e}"));
     let allowed = allowed_cpus();
     if list == "all" {
         return Ok(allowed);
     }
-    let wanted = cpu_list(list).ok_or_else(|| {
-        Failure::Said(format!("`--cores {list}`: expected CPU numbers such as 0, 0-3 or 0,2, or all"))
-    })?;
+    let wanted = cpu_list(list).ok_or_else(|| fail("expected CPU numbers such as 0, 0-3 or 0,2, or all".into()))?;
     match wanted.iter().find(|c| !allowed.contains(c)) {
         Some(cpu) => {
-            let there: Vec<String> = allowed.iter().map(usize::to_string).collect();
-            Err(Failure::Said(format!(
-                "`--cores {list}`: there is no CPU {cpu} for this process; it may use {}",
-                there.join(", ")
-            )))
+            let there = allowed.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
+            Err(fail(format!("there is no CPU {cpu} for this process; it may use {there}")))
         }
         None => Ok(wanted),
     }

@@ -154,7 +154,7 @@ fn port_memory(m: &Module, p: &Port, row: &mut AddRow) -> u64 {
     }
 }
 
-/// The most backends of a port.
+/// The backends of a port; of a list that is not known yet the most.
 fn backends(m: &Module, to: &Value) -> u64 {
     match to {
         Value::Const(ParamValue::Endpoints(list)) => list.len() as u64,
@@ -165,16 +165,18 @@ fn backends(m: &Module, to: &Value) -> u64 {
             | ParamValue::Bytes(_)
             | ParamValue::Texts(_),
         ) => 1,
-        Value::Param(n) => match m.params.get(*n as usize).map(|p| p.ty) {
-            Some(ParamType::Endpoints(max)) => max.into(),
-            Some(
+        Value::Param(n) => match m.params.get(*n as usize).map(|p| (p.ty, &p.default)) {
+            Some((_, Some(v))) => backends(m, &Value::Const(v.clone())),
+            Some((ParamType::Endpoints(max), None)) => max.into(),
+            Some((
                 ParamType::Bool
                 | ParamType::UInt(_)
                 | ParamType::Duration
                 | ParamType::Bytes(_)
                 | ParamType::Texts(..)
                 | ParamType::Endpoint,
-            )
+                None,
+            ))
             | None => 1,
         },
     }

@@ -11,16 +11,20 @@
 mod c_layout;
 mod memory;
 mod message_view;
+mod settings;
 
 use crate::*;
-use desc::{ParamType, ParamValue, PortKind, Sharing, Value};
+use desc::{ParamValue, PortKind, Sharing, Value};
 use memory::{local_table_bytes, memory, table_bytes};
 pub use message_view::view_bytes;
+pub use settings::{option, options, parameters, PortValues};
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
-pub fn report(m: &Module) -> String {
+/// `set`: the settings whose values are not the program's own.
+pub fn report(m: &Module, set: &BTreeSet<&str>) -> String {
     let mut out = format!("app {}\n", m.app);
-    params(m, &mut out);
+    out.push_str(&parameters(&m.desc().params, set));
     ports(m, &mut out);
     segments(m, &mut out);
     protocols(m, &mut out);
@@ -116,17 +120,6 @@ fn shown(m: &Module, ty: TyId) -> String {
     }
 }
 
-/// The value of a parameter, in its form.
-fn default_of(p: &crate::Param, v: &ParamValue) -> String {
-    match (&p.form, v) {
-        (desc::Form::Ip4, ParamValue::UInt(n)) => std::net::Ipv4Addr::from(*n as u32).to_string(),
-        (desc::Form::Mac, ParamValue::UInt(n)) => {
-            n.to_be_bytes()[2..].iter().map(|b| format!("{b:02x}")).collect::<Vec<_>>().join(":")
-        }
-        _ => constant(v),
-    }
-}
-
 pub fn constant(v: &ParamValue) -> String {
     match v {
         ParamValue::Bool(b) => b.to_string(),
@@ -138,38 +131,6 @@ pub fn constant(v: &ParamValue) -> String {
             list.iter().map(|b| format!("\"{}\"", b.escape_ascii())).collect::<Vec<_>>().join(",")
         }
     }
-}
-
-fn params(m: &Module, out: &mut String) {
-    if m.params.is_empty() {
-        return;
-    }
-    heading(out, "Parameters (--set NAME=VALUE)");
-    let rows: Vec<_> = m
-        .params
-        .iter()
-        .map(|p| {
-            let form = match p.ty {
-                _ if p.form == desc::Form::Ip4 => "ip4".to_string(),
-                _ if p.form == desc::Form::Mac => "mac".to_string(),
-                ParamType::Bool => "bool".to_string(),
-                ParamType::UInt(bits) => format!("u{bits}"),
-                ParamType::Duration => "duration".into(),
-                ParamType::Bytes(max) => format!("bytes<{max}>"),
-                _ if p.form == desc::Form::OrPort => "endpoint or u16".into(),
-                ParamType::Texts(most, size) => format!("list<bytes<{size}>, {most}>"),
-                ParamType::Endpoint => "endpoint".into(),
-                ParamType::Endpoints(max) => format!("list<endpoint, {max}>"),
-            };
-            let given = p.default.as_ref().map_or("required".to_string(), |d| format!("default {}", default_of(p, d)));
-            (
-                p.name.clone(),
-                format!("{form}, {given}"),
-                p.doc.lines().map(|l| l.trim().to_string()).filter(|l| !l.is_empty()).collect(),
-            )
-        })
-        .collect();
-    entries(out, &rows);
 }
 
 /// The time that a server has for an answer. In conversations it has one only if that is set.

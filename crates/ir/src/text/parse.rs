@@ -182,6 +182,10 @@ impl Parser {
         Ok(())
     }
 
+    fn rate(&mut self) -> Res<Rate> {
+        Ok(if self.eat_word("param") { Rate::Param(self.index()?) } else { Rate::Number(self.num()?) })
+    }
+
     fn table_declaration(&mut self) -> Res<Table> {
         let name = self.str()?;
         self.sign(':')?;
@@ -209,6 +213,7 @@ impl Parser {
         let memory = self.num()?;
         let cache = if self.eat_word("cache") { self.num()? } else { 0 };
         let copied = self.eat_word("copied");
+        let rates = if self.eat_word("rates") { Some([self.rate()?, self.rate()?]) } else { None };
         Ok(Table {
             name,
             kind,
@@ -223,6 +228,7 @@ impl Parser {
             memory,
             cache,
             copied,
+            rates,
             span: self.span()?,
         })
     }

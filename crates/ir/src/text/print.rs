@@ -293,9 +293,11 @@ impl Printer<'_> {
             let cache = if t.cache == 0 { String::new() } else { format!(" cache {}", t.cache) };
             let copied = if t.copied { " copied" } else { "" };
             let per_core = if t.per_core { " per_core" } else { "" };
+            let rates = t.rates.iter().map(|[cir, pir]| format!(" rates {} {}", self.rate(cir), self.rate(pir)));
+            let rates: String = rates.collect();
             let from_write = if t.from_write { " from_write" } else { "" };
             self.line(&format!(
-                "table {}: {kind}{local} {} -> {} capacity {}{per_core} idle {}{from_write} {} memory {}{cache}{copied}{}",
+                "table {}: {kind}{local} {} -> {} capacity {}{per_core} idle {}{from_write} {} memory {}{cache}{copied}{rates}{}",
                 string(&t.name),
                 self.ty(t.key),
                 self.ty(t.value),
@@ -476,10 +478,19 @@ impl Printer<'_> {
     fn value(&self, v: &Value) -> String {
         match v {
             Value::Const(v) => param_value(v),
-            Value::Param(n) => {
-                format!("param {}", reference(self.m.params.get(*n as usize).map(|p| p.name.as_str()), *n))
-            }
+            Value::Param(n) => self.param_ref(*n),
         }
+    }
+
+    fn rate(&self, rate: &Rate) -> String {
+        match rate {
+            Rate::Number(n) => n.to_string(),
+            Rate::Param(n) => self.param_ref(*n),
+        }
+    }
+
+    fn param_ref(&self, n: u32) -> String {
+        format!("param {}", reference(self.m.params.get(n as usize).map(|p| p.name.as_str()), n))
     }
 
     pub fn packet_field(&self, f: PacketFieldId) -> String {

@@ -6,7 +6,7 @@ use super::Checker;
 use crate::core_partition::Uses;
 use crate::walk::Scope;
 use crate::*;
-use desc::{PortKind, Value};
+use desc::{ParamType, PortKind, Value};
 
 impl Checker<'_> {
     pub fn declarations(&mut self) {
@@ -158,6 +158,11 @@ impl Checker<'_> {
                 "a key or value cannot be stored",
             );
             self.need(t.capacity > 0, &path, "a capacity of 0");
+            let is_rate = |rate: &Rate| match rate {
+                Rate::Number(_) => true,
+                Rate::Param(n) => m.params.get(*n as usize).is_some_and(|p| matches!(p.ty, ParamType::UInt(_))),
+            };
+            self.need(t.rates.iter().flatten().all(is_rate), &path, "a rate that is no number");
         }
         for s in &m.states {
             let path = format!("state {}", s.name);

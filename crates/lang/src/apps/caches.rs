@@ -158,6 +158,7 @@ impl Compiler<'_> {
             memory: 0,
             cache: 0,
             copied: false,
+            rates: None,
         }
     }
 

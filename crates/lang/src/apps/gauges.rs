@@ -17,7 +17,7 @@ use crate::ir_builder as build;
 use crate::names::ModId;
 use crate::ty::{Ty, U64, U8};
 use crate::val::Val;
-use ir::{BinOp, Builtin as B, Expr as X, ExprKind as K, LocalId, StmtKind, TableId, TableKind};
+use ir::{BinOp, Builtin as B, Expr as X, ExprKind as K, LocalId, Rate, StmtKind, TableId, TableKind};
 use wireloom_ir as ir;
 use wireloom_syntax::ast::{self, Arg, Expr, ExprKind, Ident, Span};
 use wireloom_syntax::Diagnostic;
@@ -103,11 +103,27 @@ impl Compiler<'_> {
             return Err(self.report(d));
         }
         let given: Vec<X> = given.into_iter().flatten().collect();
+        if meter {
+            table.rates = Some(self.rates(g, &given)?);
+        }
         let buckets = given.chunks(2).map(|c| (c[0].clone(), c[1].clone())).collect();
         self.m.tables.push(table);
         self.tables.push(crate::items::TableTy { key, value });
         let table = TableId(self.m.tables.len() as u32 - 1);
         Ok(AppName::Gauge(std::rc::Rc::new(Gauge { table, keyed: g.key.is_some(), meter, buckets })))
+    }
+
+    /// The committed and the peak rate of a meter. Those that are parameters the runtime compares.
+    fn rates(&mut self, g: &ast::Gauge, given: &[X]) -> R<[Rate; 2]> {
+        let rates = [declared(&given[0]), declared(&given[2])];
+        if let [Rate::Number(cir), Rate::Number(pir)] = rates {
+            if pir < cir {
+                let at = g.options.iter().find(|(n, _)| n.name == "pir").map_or(g.name.span, |(n, _)| n.span);
+                let text = format!("the peak rate is {pir} a second, below the committed rate of {cir}");
+                return Err(self.report(Diagnostic::error("E0649", at, text).hint("`pir` is at least `cir`")));
+            }
+        }
+        Ok(rates)
     }
 
     /// A rate or a bucket's size: a constant or a parameter. Bits per second are bytes per second.
@@ -346,6 +362,16 @@ impl Lower<'_, '_> {
         });
         let place = self.place_id(span);
         self.push(span, StmtKind::TableUpdate { table: g.table, key, entry, body, place });
+    }
+}
+
+/// The parameter or the number of which a rate is made.
+#[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+fn declared(rate: &X) -> Rate {
+    match &*rate.kind {
+        K::Param(p) => Rate::Param(p.0),
+        K::Cast(inner) => declared(inner),
+        _ => Rate::Number(build::as_int(rate).and_then(|n| n.try_into().ok()).unwrap_or(0)),
     }
 }
 

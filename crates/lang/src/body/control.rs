@@ -8,7 +8,8 @@ use crate::compiler::{Reported, R};
 use crate::ir_builder as build;
 use crate::ty::Ty;
 use crate::val::Val;
-use ir::StmtKind;
+use ir::{LocalId, StmtKind};
+use std::collections::HashMap;
 use wireloom_ir as ir;
 use wireloom_syntax::ast::{Arm, Block, Expr, ExprKind, Pattern, Span, StmtKind as S};
 use wireloom_syntax::Diagnostic;
@@ -24,6 +25,8 @@ struct Branch {
     /// Where another item has taken the place of the one at hand.
     given: Option<Span>,
     epoch: u32,
+    /// Packets that it drops and goes on; none if it leaves.
+    dropped: HashMap<LocalId, Span>,
 }
 
 /// The use of the right side of an arm.
@@ -115,6 +118,7 @@ impl Lower<'_, '_> {
             (_, true) => (a.replied, a.epoch),
             _ => (if a.replied == b.replied { a.replied } else { Replied::Maybe }, a.epoch.max(b.epoch)),
         };
+        self.dropped.extend(a.dropped.iter().chain(&b.dropped).map(|(l, at)| (*l, *at)));
         self.given = match (never(&a), never(&b)) {
             (true, _) => b.given,
             (_, true) => a.given,
@@ -135,7 +139,7 @@ impl Lower<'_, '_> {
     }
 
     fn way(&mut self, cond: &ir::Expr, holds: bool, f: impl FnOnce(&mut Self) -> R<Val>) -> Branch {
-        let edits = self.pending.len();
+        let (edits, dropped) = (self.pending.len(), self.dropped.clone());
         let (val, block) = self.sub(|s| {
             s.assume(cond, holds);
             f(s)
@@ -148,7 +152,11 @@ impl Lower<'_, '_> {
             }
         }
         self.pending.truncate(edits);
-        Branch { val, block, replied: self.replied, given: self.given, epoch: self.epoch }
+        let mut dropped = std::mem::replace(&mut self.dropped, dropped);
+        if !matches!(&val, Ok(v) if !v.is_never()) {
+            dropped.clear();
+        }
+        Branch { val, block, replied: self.replied, given: self.given, epoch: self.epoch, dropped }
     }
 
     fn merge(&mut self, cond: ir::Expr, span: Span, want: Option<&Ty>, a: Branch, b: Branch) -> R<Val> {

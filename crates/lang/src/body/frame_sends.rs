@@ -51,7 +51,20 @@ impl Lower<'_, '_> {
     /// `drop p`: it goes nowhere.
     pub fn drop_frame(&mut self, e: &Expr) -> R<()> {
         let v = self.expr(e, None)?;
-        self.frame_local(&v, e.span).map(|_| ())
+        let frame = self.frame_local(&v, e.span)?;
+        self.dropped.entry(frame).or_insert(e.span);
+        Ok(())
+    }
+
+    /// A packet that goes on is not dropped on any way to here.
+    pub fn not_dropped(&mut self, e: &Expr) -> R<()> {
+        let ExprKind::Name(n) = &*e.kind else { return Ok(()) };
+        let Some((i, j)) = self.lookup(&n.name) else { return Ok(()) };
+        let frame = self.whole_frame(&self.scopes[i][j].val);
+        let Some(at) = frame.and_then(|l| self.dropped.get(&l)).copied() else { return Ok(()) };
+        let d = Diagnostic::error("E0663", e.span, format!("`{}` is sent on a way on which it is dropped", n.name));
+        let hint = "end that way with `return`, or leave `drop` out: what is not sent is dropped";
+        Err(self.cx.report(d.also(at, "dropped here").hint(hint)))
     }
 
     /// `p -> broadcast ports`: to every instance of a port, or to all of a list.

@@ -253,6 +253,8 @@ pub struct Lower<'c, 'a> {
     pub queued: bool,
     /// Headers that may have been taken out before this point, by frame and layer.
     pub gone: HashSet<(LocalId, u32)>,
+    /// Packets that may have been dropped before this point, and where.
+    pub dropped: HashMap<LocalId, Span>,
     /// The locals that the loops around change, where that is known.
     pub changing: Option<loops::Changes>,
     pub span: Span,
@@ -331,6 +333,7 @@ impl<'c, 'a> Lower<'c, 'a> {
             fields: Default::default(),
             channel: None,
             gone: HashSet::new(),
+            dropped: HashMap::new(),
             changing: None,
             span: Span::default(),
         }

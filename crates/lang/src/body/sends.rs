@@ -359,6 +359,10 @@ impl Lower<'_, '_> {
         if self.pure_only() {
             return Err(self.involved(span));
         }
+        let drops = matches!(&*to.kind, ExprKind::Name(n) if n.name == "drop" && !self.cx.app.has("drop"));
+        if !drops {
+            self.not_dropped(value)?;
+        }
         if let Some(made) = self.outlet(value, to, span) {
             return made;
         }
@@ -380,7 +384,7 @@ impl Lower<'_, '_> {
                 _ => {}
             }
         }
-        if matches!(&*to.kind, ExprKind::Name(n) if n.name == "drop" && !self.cx.app.has("drop")) {
+        if drops {
             return self.drop_frame(value);
         }
         if let Some(queue) = self.messages_of(to) {

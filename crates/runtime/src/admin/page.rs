@@ -8,7 +8,7 @@
 
 use super::request::{self, Names, Refusal, Request};
 use crate::engine::common::is_exhaustion;
-use crate::error::Error;
+use crate::error::{Error, Origin};
 use crate::view::View;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -43,7 +43,7 @@ pub struct Page {
 impl Page {
     /// `names`: hosts beside its own address and `localhost` that requests may name.
     pub fn open(addr: SocketAddr, names: Vec<String>, view: Arc<View>) -> Result<Page, Error> {
-        let fail = |e| Error::Io(format!("cannot listen on {addr} for the admin page"), e);
+        let fail = |e| Error::Io(format!("cannot listen on {addr} for the admin page"), e).at(Origin::option("admin"));
         let listener = TcpListener::bind(addr).map_err(fail)?;
         let addr = listener.local_addr().map_err(fail)?;
         listener.set_nonblocking(true).map_err(fail)?;

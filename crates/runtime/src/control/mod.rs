@@ -11,7 +11,7 @@ mod request;
 mod tables;
 
 use crate::engine::common::{check, is_exhaustion};
-use crate::error::Error;
+use crate::error::{Error, Origin};
 use crate::view::View;
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd};
@@ -82,7 +82,7 @@ impl Drop for Socket {
 pub fn open(at: &Where, view: &Arc<View>) -> Result<Option<Socket>, Error> {
     match at {
         Where::Off => Ok(None),
-        Where::At(path) => listen(path, view).map(Some),
+        Where::At(path) => listen(path, view).map(Some).map_err(|e| e.at(Origin::option("control"))),
         Where::Default => match default_path(view).and_then(|path| listen(&path, view)) {
             Ok(s) => Ok(Some(s)),
             Err(e) => {

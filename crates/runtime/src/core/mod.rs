@@ -346,8 +346,9 @@ impl Core {
                 let udp = self.apps[a].ports[p].udp;
                 let opened = if udp { self.engine.listen_datagrams(addr) } else { self.engine.listen(addr) };
                 let token = opened.map_err(|e| {
-                    let name = &self.apps[a].app.desc.ports[p].name;
-                    crate::error::Error::Io(format!("port `{name}`: cannot listen on {addr}"), e)
+                    let desc = &self.apps[a].app.desc;
+                    let text = format!("port `{}`: cannot listen on {addr}", desc.ports[p].name);
+                    crate::error::Error::Io(text, e).at(crate::error::Origin::of_port(desc, p))
                 })?;
                 if !udp {
                     self.engine.keep_alive(token, self.apps[a].ports[p].keepalive());

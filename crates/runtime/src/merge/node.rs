@@ -11,7 +11,7 @@ use super::{Fault, Setting};
 use crate::abi::*;
 use crate::core::app::App;
 use crate::engine::Waker;
-use crate::error::Error;
+use crate::error::{Error, Origin};
 use crate::program::Merge;
 use crate::stats::{MergeStats, PortStats};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -77,8 +77,9 @@ impl Node {
         check_end_mark(&app, desc.from)?;
         check_end_mark(&app, desc.to)?;
         let addr = from.addrs[0];
-        let listener =
-            socket::listen(addr).map_err(|e| Error::Io(format!("port `{name}`: cannot listen on {addr}"), e))?;
+        let origin = Origin::of_port(&app.desc, desc.from as usize);
+        let listener = socket::listen(addr)
+            .map_err(|e| Error::Io(format!("port `{name}`: cannot listen on {addr}"), e).at(origin))?;
         let fail = |e| Error::Io("cannot make an event descriptor".into(), e);
         let tasks = setting.stats.len();
         let bells = (0..tasks).map(|_| Bell::new().map(Arc::new)).collect::<Result<Vec<_>, _>>().map_err(fail)?;
@@ -548,10 +549,11 @@ fn check_end_mark(app: &App, port: u32) -> Result<(), Error> {
     let begins = port.protocols.iter().any(|p| app.desc.protocols[*p as usize].first.contains(&mark));
     if mark != 0 && begins {
         let shown = std::ascii::escape_default(mark);
-        return Err(Error::Param(format!(
+        let text = format!(
             "port `{}`: the end mark '{shown}' can begin a message, so it cannot tell the end of a stream",
             port.name
-        )));
+        );
+        return Err(Error::Param(text).at(Origin::of_app("set", &app.desc, &format!("{}.end_mark", port.name))));
     }
     Ok(())
 }

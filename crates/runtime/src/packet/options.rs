@@ -3,7 +3,7 @@
 
 use super::memory::{FrameSink, Frames};
 use super::nic::{Joint, Link, ProcessSide, Role};
-use crate::error::Error;
+use crate::error::{Error, Origin};
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -43,6 +43,25 @@ pub struct Options {
 impl Options {
     pub fn side(&self) -> ProcessSide {
         self.joint.as_ref().map_or(ProcessSide::All, |j| j.side)
+    }
+
+    /// The options that name a port or a table, and their names.
+    pub fn pairs(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let ports = [("bind", &self.bind), ("out", &self.out)];
+        let tables = [("load", &self.load), ("dump", &self.dump)];
+        let ports = ports.into_iter().flat_map(|(option, list)| list.iter().map(move |p| (option, p.0.as_str())));
+        ports.chain(tables.into_iter().flat_map(|(option, list)| list.iter().map(move |t| (option, t.0.as_str()))))
+    }
+
+    /// The option or parameter that names the targets of a frame port, or those of its output.
+    pub(super) fn origin(&self, desc: &Desc, port: usize) -> Option<Origin> {
+        let name = &desc.ports[port].name;
+        let names = |list: &[(String, String)]| list.iter().any(|b| b.0 == *name);
+        match (names(&self.bind), names(&self.out)) {
+            (true, _) => Some(Origin::of_app("bind", desc, name)),
+            (false, true) => Some(Origin::of_app("out", desc, name)),
+            (false, false) => Origin::of_port(desc, port),
+        }
     }
 }
 
@@ -88,10 +107,9 @@ pub fn of_each(apps: &[&Desc], all: Options) -> Result<Vec<Options>, Error> {
         for (name, file) in list {
             let found = addressees(flag, name, apps, &table)?;
             if flag == "dump" && found.len() > 1 {
-                return Err(Error::Param(format!(
-                    "`--dump {name}`: several apps have this table; say which: --dump {}.{name}=…",
-                    apps[found[0].0].app
-                )));
+                let app = &apps[found[0].0].app;
+                let text = format!("`--dump {name}`: several apps have this table; say which: --dump {app}.{name}=…");
+                return Err(Error::Param(text).at(Origin { name: name.clone(), ..Origin::option(flag) }));
             }
             for (n, own) in found {
                 let to = if flag == "load" { &mut each[n].load } else { &mut each[n].dump };
@@ -105,7 +123,7 @@ pub fn of_each(apps: &[&Desc], all: Options) -> Result<Vec<Options>, Error> {
 
 /// The apps that a name addresses, with the name inside each app.
 fn addressees(
-    flag: &str,
+    flag: &'static str,
     name: &str,
     apps: &[&Desc],
     has: &dyn Fn(&Desc, &str) -> bool,
@@ -118,10 +136,8 @@ fn addressees(
     let found: Vec<_> = (0..apps.len()).filter(|n| has(apps[*n], name)).map(|n| (n, name.to_string())).collect();
     if found.is_empty() {
         let names: Vec<&str> = apps.iter().map(|d| d.app.as_str()).collect();
-        return Err(Error::Param(format!(
-            "`--{flag} {name}`: none of the apps has it; they are: {}",
-            names.join(", ")
-        )));
+        let text = format!("`--{flag} {name}`: none of the apps has it; they are: {}", names.join(", "));
+        return Err(Error::Param(text).at(Origin { name: name.into(), ..Origin::option(flag) }));
     }
     Ok(found)
 }
@@ -140,7 +156,8 @@ fn one_writer(apps: &[&Desc], each: &[Options]) -> Result<(), Error> {
             if *writers.entry(text).or_insert(n) != n {
                 let text =
                     format!("`{port}={text}`: two apps cannot write one capture; name two: --bind {}.{port}=…", d.app);
-                return Err(Error::Param(text));
+                let option = if o.bind.iter().any(|b| b.0 == *port) { "bind" } else { "out" };
+                return Err(Error::Param(text).at(Origin::of_app(option, d, port)));
             }
         }
     }

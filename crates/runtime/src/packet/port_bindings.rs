@@ -163,8 +163,8 @@ pub fn bound(apps: &[AppSettings], options: &Options) -> Result<Bound, Error> {
             (0..desc.ports.len()).filter(|p| is_outside(&desc.ports[*p].kind) && frame_handler(desc, *p).is_some());
         let bound = read.map(|p| {
             let name = &desc.ports[p].name;
-            let targets =
-                port_targets(desc, &settings, p, options).map_err(|e| Error::Param(format!("port `{name}`: {e}")))?;
+            let bad = |e: String| Error::Param(format!("port `{name}`: {e}")).at(options.origin(desc, p));
+            let targets = port_targets(desc, &settings, p, options).map_err(bad)?;
             Ok((
                 name.clone(),
                 targets.main.iter().filter(|t| t.engine != Carrier::Null).map(PortTarget::to_string).collect(),
@@ -179,7 +179,7 @@ pub fn bound(apps: &[AppSettings], options: &Options) -> Result<Bound, Error> {
 fn all_targets(app: &App, options: &Options) -> Result<Vec<PortTargets>, Error> {
     let of = |(p, desc): (usize, &desc::PortDesc)| {
         port_targets(&app.desc, &app.settings, p, options)
-            .map_err(|e| Error::Param(format!("port `{}`: {e}", desc.name)))
+            .map_err(|e| Error::Param(format!("port `{}`: {e}", desc.name)).at(options.origin(&app.desc, p)))
     };
     let mut ports = app.desc.ports.iter().enumerate().map(of).collect::<Result<Vec<_>, _>>()?;
     write_what_is_missing(&mut ports);
@@ -338,7 +338,7 @@ impl Opening<'_> {
         let name = &self.app.desc.ports[p].name;
         let n = self.plans[0].routes[p].len();
         let name = if n > 1 { format!("{name}[{i}]") } else { name.clone() };
-        f(self).map_err(|e| Error::Param(format!("port `{name}`: {e}")))
+        f(self).map_err(|e| Error::Param(format!("port `{name}`: {e}")).at(self.options.origin(&self.app.desc, p)))
     }
 
     /// Opens a port that is not open yet. Of several apps, the others get ends of the same port.

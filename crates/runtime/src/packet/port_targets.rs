@@ -2,7 +2,7 @@
 
 use super::options::Options;
 use crate::core::app::App;
-use crate::error::Error;
+use crate::error::{Error, Origin};
 use crate::params::Settings;
 use std::collections::{BTreeMap, HashMap};
 use std::os::unix::fs::MetadataExt;
@@ -111,7 +111,8 @@ fn engine_of(e: FrameEngine) -> Carrier {
 pub fn check_bindings(desc: &mut Desc, options: &Options) -> Result<(), Error> {
     for (flag, list) in [("bind", &options.bind), ("out", &options.out)] {
         for (port, text) in list {
-            let bad = |e: String| Error::Param(format!("`--{flag} {port}={text}`: {e}"));
+            let origin = Origin { name: port.clone(), app: desc.app.clone(), ..Origin::option(flag) };
+            let bad = move |e: String| Error::Param(format!("`--{flag} {port}={text}`: {e}")).at(origin);
             let Some(i) = desc.ports.iter().position(|p| &p.name == port && is_outside(&p.kind)) else {
                 let names: Vec<&str> =
                     desc.ports.iter().filter(|p| is_outside(&p.kind)).map(|p| p.name.as_str()).collect();
@@ -175,7 +176,7 @@ impl PortTargets {
 pub fn files_apart(apps: &[Arc<App>], options: &[Options], all: &[Vec<PortTargets>]) -> Result<(), Error> {
     let mut used: HashMap<File, (String, bool)> = HashMap::new();
     for ((app, ports), options) in apps.iter().zip(all).zip(options) {
-        for (desc, port) in app.desc.ports.iter().zip(ports) {
+        for (n, (desc, port)) in app.desc.ports.iter().zip(ports).enumerate() {
             let main = port.main.iter().enumerate().map(|(i, t)| (i, t, port.writes(t)));
             let out = port.out.iter().enumerate().map(|(i, t)| (i, t, true));
             for (i, t, writes) in main.chain(out).filter(|(_, t, _)| t.engine == Carrier::Pcap) {
@@ -188,10 +189,8 @@ pub fn files_apart(apps: &[Arc<App>], options: &[Options], all: &[Vec<PortTarget
                 match used.get(&file) {
                     Some((other, written)) if *written || writes => {
                         let does = if *written { "writes" } else { "reads" };
-                        return Err(Error::Param(format!(
-                            "{name}: {} is the capture that {other} {does}; name another file",
-                            t.name
-                        )));
+                        let text = format!("{name}: {} is the capture that {other} {does}; name another file", t.name);
+                        return Err(Error::Param(text).at(options.origin(&app.desc, n)));
                     }
                     _ => drop(used.insert(file, (name, writes))),
                 }
@@ -200,10 +199,9 @@ pub fn files_apart(apps: &[Arc<App>], options: &[Options], all: &[Vec<PortTarget
         for (table, path) in &options.dump {
             let Some(file) = File::of(path) else { continue };
             if let Some((other, _)) = used.insert(file, (format!("--dump {table}"), true)) {
-                return Err(Error::Param(format!(
-                    "`--dump {table}={0}`: {0} is the file of {other}; name another one",
-                    path.display()
-                )));
+                let path = path.display();
+                let text = format!("`--dump {table}={path}`: {path} is the file of {other}; name another one");
+                return Err(Error::Param(text).at(Origin::of_app("dump", &app.desc, table)));
             }
         }
     }
@@ -233,22 +231,24 @@ pub fn interfaces_apart(desc: &Desc, options: &Options, ports: &mut [PortTargets
         let has_program =
             |u: &InterfaceUse| options.hooked.iter().any(|h| (h.port, h.instance) == (u.port, u.instance));
         if let Some(u) = uses.iter().find(|u| hooked && u.reads && !has_program(u)) {
-            return Err(Error::Param(format!(
+            let text = format!(
                 "port `{}`: the hook of `{name}` runs a program of this app, which takes its frames; name another \
                  interface, or handle all of its frames at one port",
                 port(u)
-            )));
+            );
+            return Err(Error::Param(text).at(options.origin(desc, u.port)));
         }
         let several = uses.get(1).is_some_and(|u| u.reads);
         let others = if several { &uses[..] } else { &uses[1..] };
         if let Some(u) = others.iter().find(|u| u.engine == Carrier::AfXdp) {
             let other = uses.iter().find(|o| o.port != u.port).unwrap_or(&uses[0]);
-            return Err(Error::Param(format!(
+            let text = format!(
                 "port `{}`: port `{}` is at `{name}`, too, and an AF_XDP socket takes each frame for one port only; \
                  name another interface, or bind both to afpacket:{name}",
                 port(u),
                 port(other)
-            )));
+            );
+            return Err(Error::Param(text).at(options.origin(desc, u.port)));
         }
         if several && others.iter().any(|u| u.engine == Carrier::Nic) {
             log::warn!(target: "wireloom", "{name}: several ports read it; using AF_PACKET, which gives each frame to all");

@@ -10,7 +10,7 @@
 use super::core::PacketCore;
 use super::options::Inserts;
 use crate::core::app::App;
-use crate::error::Error;
+use crate::error::{Error, Origin};
 use crate::signal::{HandlerFault, RunHandler};
 use crate::table_io::{self, Shape, END};
 use serde_json::Value;
@@ -61,7 +61,9 @@ pub struct Loads(Vec<Load>);
 
 impl Loads {
     pub fn read(desc: &Desc, files: &[(String, PathBuf)]) -> Result<Loads, Error> {
-        files.iter().map(|(table, file)| load(desc, table, file)).collect::<Result<_, _>>().map(Loads)
+        let origin = |table: &str| Origin::of_app("load", desc, table);
+        let load = |(table, file): &(String, PathBuf)| load(desc, table, file).map_err(|e| e.at(origin(table)));
+        files.iter().map(load).collect::<Result<_, _>>().map(Loads)
     }
 
     /// Inserts this core's rows. Rows of shared tables are inserted by the `first` core only.
@@ -164,18 +166,15 @@ fn write_counters(desc: &Desc, sums: impl Iterator<Item = u64>, csv: bool, mut o
 
 /// Finds tables that cannot be dumped before the run begins.
 pub fn check_dumps(desc: &Desc, files: &[(String, PathBuf)]) -> Result<(), Error> {
-    for (table, file) in files {
+    let check = |(table, file): &(String, PathBuf)| {
         if !is_counters(desc, table) {
             shape(desc, table, signal(desc, table, "next")?)?;
         }
         // The old content stays until there is something to write.
-        File::options()
-            .append(true)
-            .create(true)
-            .open(file)
-            .map_err(|e| Error::Io(format!("cannot write {}", file.display()), e))?;
-    }
-    Ok(())
+        let opened = File::options().append(true).create(true).open(file);
+        opened.map(drop).map_err(|e| Error::Io(format!("cannot write {}", file.display()), e))
+    };
+    files.iter().try_for_each(|f| check(f).map_err(|e| e.at(Origin::of_app("dump", desc, &f.0))))
 }
 
 fn find<'d>(desc: &'d Desc, table: &str) -> Option<&'d TableDesc> {

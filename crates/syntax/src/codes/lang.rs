@@ -516,6 +516,11 @@ pub static CODES: &[Code] = &[
          answer would never get one. Queue a copy, as in `tee(q) -> backend`. Or answer the request \
          in a handler, and queue it there.",
         "unit M { k: u8 }\nprotocol p { stateless  request M  response M }\napp a {\n    port i = listen tcp(80) as p\n    port o = connect tcp(127.0.0.1:81) as p\n    queue q as M { depth 8 }\n    i -> q\n    q -> o\n    every 1s { q.pop() }\n}\n"),
+    code("E0649", "a peak rate below the committed rate",
+        "A meter marks what is above `cir` yellow, and what is above `pir` red (RFC 2698). With a \
+         lower `pir` it would mark packets red within their committed rate. The start compares \
+         rates that are parameters.",
+        "unit H { order big  src: ip4 }\npacket P { h: H }\napp a {\n    port wire = memory(\"w\") as P\n    meter m { cir 20, cbs 4, pir 10, pbs 4 }\n    on wire(p) { if m.mark(1) == red { drop p } }\n}\n"),
     code("E0650", "a segment in an element",
         "A segment is a part of an app with a core of its own. An element does not name cores. Its \
          instance belongs to the segment that sends packets to it.",
@@ -572,6 +577,11 @@ pub static CODES: &[Code] = &[
          taken for that of another one. `call` waits for it. Requests without an answer are those \
          of one-way protocols, and those for which `no_reply` holds.",
         "unit M { n: u8 }\nprotocol p { stateless  request M  response M }\napp a {\n    port c = listen tcp(80) as p\n    port s = connect tcp(127.0.0.1:81) as p\n    on c(r) {\n        r -> s\n        reply r\n    }\n}\n"),
+    code("E0663", "a packet that is sent and was dropped",
+        "`drop p` says that the packet goes nowhere. It does not end the handler. On a way behind it \
+         the same packet is sent. End that way with `return`. `p -> out  drop p` is no error: a copy \
+         has been sent by then.",
+        "unit H { order big  src: ip4 }\npacket P { h: H }\napp a {\n    port w = memory(\"w\") as P\n    on w(p) {\n        if p.h.src == 10.0.0.1 { drop p }\n        p -> w\n    }\n}\n"),
     code("E0670", "an operation that XDP does not have",
         "A handler `on xdp` is a program in the kernel, which allows less than the CPU. \
          `docs/placement.md` has the table of what runs there. Leave `on xdp` out, and the CPU runs \

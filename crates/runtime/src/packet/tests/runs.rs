@@ -16,6 +16,7 @@ fn parts() -> TableDesc {
         core_kind: CoreKind::Both,
         nic: false,
         segment: None,
+        rates: None,
     }
 }
 
