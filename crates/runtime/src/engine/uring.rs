@@ -224,7 +224,7 @@ impl Uring {
         self.push_or_later(cancel.user_data(IGNORED), Late::Cancel(operation));
     }
 
-    /// What found no place with the kernel before.
+    /// Tries operations again that found no place with the kernel before.
     fn try_again(&mut self, out: &mut Vec<Event>) {
         for late in std::mem::take(&mut self.late) {
             match late {
