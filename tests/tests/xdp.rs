@@ -9,6 +9,7 @@ mod card;
 mod edits;
 mod generated;
 mod kinds;
+mod limits;
 mod live;
 mod live_apps;
 mod per_core;
@@ -66,7 +67,8 @@ fn load(m: &Module, all: &[(HandlerId, PortId)], sets: &[(String, String)]) -> O
     let handlers: Vec<HandlerId> = all.iter().map(|h| h.0).collect();
     let source = emit(m, &handlers, &instances).expect("handlers of frames");
     let interfaces = all.iter().map(|(_, p)| (*p, (1..=instances(*p)).collect())).collect();
-    match Object::load(&source, &Settings { interfaces, manual_time: true, ..Settings::default() }) {
+    let far = std::env::var_os("WIRELOOM_XDP_FAR").is_some();
+    match Object::load(&source, &Settings { interfaces, manual_time: true, far, ..Settings::default() }) {
         Ok(object) => Some(object),
         Err(e @ (Error::Rights(_) | Error::Old { .. } | Error::NoClang)) => {
             eprintln!("SKIPPED: no XDP here: {e}");

@@ -14,6 +14,7 @@ mod hook_tables;
 mod kernel;
 mod layout;
 mod lines;
+mod loading;
 mod machine;
 mod maps;
 mod match_tables;
