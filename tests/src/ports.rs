@@ -1,8 +1,8 @@
 //! Ports for the servers of tests. In: nothing. Out: a port of loopback that no other test has.
 //!
-//! A look at a port by binding it would not do: a child that another thread starts holds a copy of
-//! the socket between `fork` and `exec`, and the server behind the look finds its port taken. So
-//! test binaries share out blocks of ports, and the kernel's tables say which ports are in use.
+//! A look at a port by binding it would not do. A child that another thread starts has a copy of
+//! the socket between `fork` and `exec`, and a server would find its port taken. So test binaries
+//! share out blocks of ports, and the kernel's tables say which ports are in use.
 
 use std::collections::HashSet;
 use std::os::linux::net::SocketAddrExt;
@@ -29,7 +29,7 @@ pub fn free_port() -> u16 {
     let mut ports = PORTS.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     loop {
         let used = ports_in_use();
-        while let Some(port) = ports.left.next() {
+        for port in ports.left.by_ref() {
             if !used.contains(&port) {
                 return port;
             }
@@ -52,7 +52,7 @@ impl Ports {
             }
         }
         assert!(!self.blocks.is_empty(), "other test binaries have all ports");
-        // All others are of this process or of others: it begins its own anew.
+        // The machine's blocks are used up, so it begins its own anew.
         self.blocks.clear();
     }
 }

@@ -20,9 +20,10 @@ pub struct Compiled {
 }
 
 /// How little of the stack programs may take.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Thrift {
     /// The fastest ones that clang compiles.
+    #[default]
     Fast,
     /// The stack has no room for the places of headers, and handlers are compiled once.
     Spare,
@@ -32,6 +33,8 @@ pub enum Thrift {
     Sparest,
     /// The values of handlers lie in the processor's state: [`XdpSource::far_text`].
     Far,
+    /// Rounds of loops are functions of their own, too: [`XdpSource::apart_text`].
+    Apart,
 }
 
 impl Thrift {
@@ -42,6 +45,7 @@ impl Thrift {
             Thrift::Sparer => "sparer",
             Thrift::Sparest => "sparest",
             Thrift::Far => "far",
+            Thrift::Apart => "apart",
         }
     }
 
@@ -50,6 +54,7 @@ impl Thrift {
         match self {
             Thrift::Fast | Thrift::Spare | Thrift::Sparer | Thrift::Sparest => &source.text,
             Thrift::Far => &source.far_text,
+            Thrift::Apart => &source.apart_text,
         }
     }
 
@@ -62,14 +67,16 @@ impl Thrift {
             Thrift::Sparest => &WAYS[4..],
             // Another clang may not know how to save room.
             Thrift::Far => &[WAYS[3], WAYS[2]],
+            Thrift::Apart => &[WAYS[4], WAYS[2]],
         }
     }
 
-    /// What to try where programs of this kind are refused. A smaller stack does not help one that is
-    /// too long.
+    /// The next kind, where programs of this one are refused. A smaller stack does not help one
+    /// that is too long.
     pub fn next(self, refused: &Error) -> Option<Thrift> {
         match (refused, self) {
-            (_, Thrift::Far) => None,
+            (_, Thrift::Apart) => None,
+            (Error::Long { .. } | Error::Stack { .. }, Thrift::Far) => Some(Thrift::Apart),
             (Error::Long { .. }, _) => Some(Thrift::Far),
             (Error::Stack { .. }, Thrift::Fast) => Some(Thrift::Spare),
             (Error::Stack { .. }, Thrift::Spare) => Some(Thrift::Sparer),
@@ -91,7 +98,8 @@ pub fn compile(
 ) -> Result<Compiled, Error> {
     let clang = clang().ok_or(Error::NoClang)?;
     let constants: String = constants.iter().map(|(name, n)| format!("#define {name} {n}ull\n")).collect();
-    let mut inputs = vec![text, &constants, env!("CARGO_PKG_VERSION"), thrift.name()];
+    let ways = thrift.ways().concat().join(" ");
+    let mut inputs = vec![text, &constants, env!("CARGO_PKG_VERSION"), thrift.name(), &ways];
     inputs.extend(HEADERS.iter().flat_map(|(name, header)| [*name, *header]));
     let job = Job { clang: &clang, text, constants: &constants };
     let made = || {

@@ -21,6 +21,7 @@ mod match_tables;
 mod needs;
 mod object;
 mod portable;
+mod programs;
 mod ring;
 mod shape;
 mod shared;
@@ -28,7 +29,7 @@ mod sums;
 mod wildcard_entries;
 mod wildcard_masks;
 
-pub use compile::{clang, compile};
+pub use compile::{clang, compile, Thrift};
 pub use error::Error;
 pub use hand_written::Hand;
 pub use hook_tables::tables;

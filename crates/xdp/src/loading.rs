@@ -2,14 +2,12 @@
 //! verifier.
 
 use crate::compile::{Compiled, Thrift};
-use crate::error::{asks_for_log, of_loading, of_program};
 use crate::layout::sizes;
 use crate::machine::Machine;
 use crate::needs::{Found, Needs};
-use crate::object::{program, Object, Settings};
+use crate::object::{Object, Settings};
 use crate::portable::Portable;
 use crate::{compile, Error};
-use aya::{Ebpf, EbpfLoader, VerifierLogLevel};
 use wireloom_codegen_c::xdp::XdpSource;
 
 /// Compiles programs, and loads them.
@@ -27,9 +25,9 @@ impl Object {
         let starting = |thrift| settings.starting.filter(|_| thrift == Thrift::Fast);
         let make = |thrift: Thrift| compile(thrift.text(source), thrift, &constants, starting(thrift));
         let load = |bytes| Object::load_compiled(source, settings, bytes, (&here, &[]));
-        match settings.far {
-            true => Object::load_spare(Thrift::Far, &make, &load),
-            false => Object::load_first(source, &make, &load),
+        match settings.least {
+            Thrift::Fast => Object::load_first(source, &make, &load),
+            thrift => Object::load_spare(thrift, &make, &load),
         }
     }
 
@@ -44,7 +42,7 @@ impl Object {
             Thrift::Fast => Ok(Compiled { bytes: first.clone(), once: once.clone() }),
             Thrift::Far => Ok(Compiled { bytes: spare.clone(), once: None }),
             // There are no others: on to the last one.
-            Thrift::Spare | Thrift::Sparer | Thrift::Sparest => {
+            Thrift::Spare | Thrift::Sparer | Thrift::Sparest | Thrift::Apart => {
                 Err(Error::Stack { program: None, why: "of this executable".into() })
             }
         };
@@ -87,21 +85,7 @@ impl Object {
             }
         }
         let mut object = loaded?;
-        object.far = thrift == Thrift::Far;
+        object.thrift = thrift;
         Ok(object)
-    }
-}
-
-/// Loads all programs. The verifier's words of each instruction are asked for only to name a place:
-/// it takes seconds to write those of a long program.
-pub(crate) fn load_programs(loader: &mut EbpfLoader, bytes: &[u8], source: &XdpSource) -> Result<Ebpf, Error> {
-    let mut load = |level| {
-        let mut ebpf = loader.verifier_log_level(level).load(bytes).map_err(of_loading)?;
-        source.names().try_for_each(|name| program(&mut ebpf, name)?.load().map_err(|e| of_program(name, e)))?;
-        Ok(ebpf)
-    };
-    match load(if asks_for_log() { VerifierLogLevel::default() } else { VerifierLogLevel::STATS }) {
-        Err(Error::Refused { .. }) if !asks_for_log() => load(VerifierLogLevel::default()),
-        loaded => loaded,
     }
 }

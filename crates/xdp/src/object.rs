@@ -1,13 +1,14 @@
 //! A loaded program, with its maps.
 
+use crate::compile::Thrift;
 use crate::direct::Direct;
 use crate::error::{missing, of_program};
 use crate::layout::{core_size, words_of_tables};
 use crate::lines::text_of;
-use crate::loading::load_programs;
 use crate::machine::Machine;
 use crate::maps::map_of;
 use crate::match_tables::{Patterns, WildcardTable};
+use crate::programs::{load_programs, program};
 use crate::ring::Ring;
 use crate::shared::Shared;
 use crate::sums;
@@ -15,7 +16,7 @@ use crate::wildcard_entries::WildcardEntries;
 use crate::wildcard_masks::{WildcardMasks, WildcardMemory};
 use crate::{kernel, Error, Verdict};
 use aya::maps::{DevMap, Map};
-use aya::programs::{ProgramError, ProgramFd, Xdp, XdpMode};
+use aya::programs::{ProgramError, ProgramFd, XdpMode};
 use aya::{Ebpf, EbpfLoader};
 use std::collections::{BTreeMap, HashSet};
 use std::io;
@@ -78,7 +79,7 @@ pub struct Object {
     /// By table: the registers of a HyperLogLog.
     registers: Vec<Option<Shared>>,
     pub(crate) once: Option<String>,
-    pub(crate) far: bool,
+    pub(crate) thrift: Thrift,
 }
 
 /// The values for which programs are loaded.
@@ -90,8 +91,8 @@ pub struct Settings {
     pub params: Vec<[u64; PARAM_WORDS]>,
     /// The time is what [`Object::set_time`] says: for tests.
     pub manual_time: bool,
-    /// Only the programs that need least of the kernel: for tests.
-    pub far: bool,
+    /// Programs that take more of the kernel are not tried: for tests.
+    pub least: Thrift,
     /// Called before clang runs.
     pub starting: Option<fn()>,
 }
@@ -272,7 +273,7 @@ impl Object {
             lines,
             registers,
             once: None,
-            far: false,
+            thrift: Thrift::Fast,
         };
         object.settle();
         Ok(object)
@@ -607,10 +608,9 @@ impl Object {
         self.once.as_deref()
     }
 
-    /// The values of handlers lie in memory, as the stack has no room for them, or the verifier
-    /// would follow them for too long.
-    pub fn is_far(&self) -> bool {
-        self.far
+    /// The kind of programs that clang and the kernel have taken.
+    pub fn thrift(&self) -> Thrift {
+        self.thrift
     }
 
     /// Takes the oldest line of the log.
@@ -725,10 +725,6 @@ fn key_at(t: &XdpTable, lines: &Shared, n: u64) -> Option<Vec<u8>> {
 /// The word of a processor's state that counts frames for the process: `WL_PROCESS` of
 /// `support/bpf.h`.
 const PROCESS: usize = 5;
-
-pub(crate) fn program<'e>(ebpf: &'e mut Ebpf, name: &str) -> Result<&'e mut Xdp, Error> {
-    ebpf.program_mut(name).and_then(|p| p.try_into().ok()).ok_or_else(|| missing(name))
-}
 
 /// The number of an interface.
 pub fn number_of(interface: &str) -> Result<u32, Error> {

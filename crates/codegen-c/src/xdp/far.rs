@@ -5,46 +5,15 @@
 //! know what lies in memory, so it joins the ways through a handler that differ in their values
 //! only. Handlers share one place. Each function has its own, as it runs within a handler.
 
+use super::far_room::{bytes_of, FarOwner};
 use crate::body::BodyGen;
 use crate::names;
 use wireloom_ir::*;
 
-/// The locals of handlers and functions in memory.
-#[derive(Default)]
-pub(crate) struct Far {
-    /// They lie there. Else the room is only counted, so that the state has one size.
-    pub on: bool,
-    /// Bytes of functions, one behind the other. Those of handlers begin behind them.
-    functions: usize,
-    /// Bytes of the handler that needs most.
-    handler: usize,
-}
-
-/// Whom locals belong to.
-pub(super) enum FarOwner {
-    Function,
-    Handler,
-}
-
-impl Far {
-    /// Where so many bytes begin.
-    fn room(&mut self, owner: FarOwner, bytes: usize) -> usize {
-        let first = self.functions;
-        match owner {
-            FarOwner::Function => self.functions += bytes,
-            FarOwner::Handler => self.handler = self.handler.max(bytes),
-        }
-        first
-    }
-
-    pub fn words(&self) -> usize {
-        ((self.functions + self.handler) / 8).max(1)
-    }
-}
-
-/// Bytes of a value in memory: enough for whatever padding C puts into it.
-pub(super) fn bytes_of(m: &Module, ty: TyId) -> usize {
-    8 + 3 * (layout::size(m, ty) as usize).next_multiple_of(8)
+/// The code with notes about the frame in memory: `WL_NOTES` of `support/bpf_activation.h`.
+pub(super) fn notes_in_memory(code: &str) -> String {
+    let notes = ["note", "keep", "entry", "place", "instance", "used", "out", "fault"];
+    notes.iter().fold(code.to_string(), |text, n| text.replace(&format!("x->{n}"), &format!("WL_X(x)->{n}")))
 }
 
 impl<'m> BodyGen<'_, 'm> {
@@ -60,7 +29,7 @@ impl<'m> BodyGen<'_, 'm> {
             return String::new();
         }
         near.into_iter().for_each(|l| self.declare_one(l));
-        let members: String = far.iter().map(|l| self.to_memory(*l)).collect();
+        let members: String = far.iter().map(|l| self.put_into_memory(*l)).collect();
         let name = self.xdp.name.clone();
         self.xdp.far = format!("struct {name}_far *far = (struct {name}_far *)(x->state->far + {});\n", first / 8);
         self.decls.push_str(&self.xdp.far);
@@ -76,7 +45,7 @@ impl<'m> BodyGen<'_, 'm> {
     }
 
     /// The member of a local; from here on its name leads there.
-    fn to_memory(&mut self, l: LocalId) -> String {
+    fn put_into_memory(&mut self, l: LocalId) -> String {
         let (ty, member) = (self.locals[l.index()].ty, names::local(&self.locals[l.index()], l.index()));
         self.scope.locals[l.index()].0 = format!("far->{member}");
         format!("{} {member};\n", self.g.cty(ty))

@@ -1,7 +1,7 @@
 //! Functions that handlers in the hook call. They are part of their callers, as the kernel's
 //! programs pass no records.
 
-use super::far::FarOwner;
+use super::far_room::FarOwner;
 use crate::body::{BodyGen, Owner};
 use crate::gen::Gen;
 use crate::names;

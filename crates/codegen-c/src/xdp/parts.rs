@@ -2,11 +2,11 @@
 //! program. `lang` has made the latter a part of their callers, as a loop of one round.
 //!
 //! The verifier follows such a function once, whatever its caller knows, and joins behind it.
-//! So parts with tables, which have many ways, become functions. A part has nothing to do with a
-//! frame: pointers to frames cannot be passed. The values that it shares with its caller go in and
-//! out in a struct.
+//! So parts with tables, which have many ways, become functions. Such a part has nothing to do with
+//! a frame: pointers to frames cannot be passed. The values that it shares with its caller go in
+//! and out in a struct. Parts that need the frame: `framed_parts`.
 
-use super::far::bytes_of;
+use super::far_room::bytes_of;
 use crate::body::BodyGen;
 use crate::names;
 use crate::parser::line;
@@ -53,6 +53,11 @@ impl<'m> BodyGen<'_, 'm> {
         if !self.g.xdp || self.xdp.whole.is_none() || !self.locked.is_empty() || self.xdp.depth >= DEPTH {
             return false;
         }
+        self.is_plain_part(body) || self.is_framed_part(body)
+    }
+
+    /// Whether a part needs no frame.
+    fn is_plain_part(&self, body: &[Stmt]) -> bool {
         let is_frame = |l: &LocalId| matches!(self.g.m.ty(self.locals[l.index()].ty), Ty::Msg(_));
         let (mut tables, mut leaves) = (false, false);
         walk::stmts(body, &mut |s| {
@@ -64,10 +69,13 @@ impl<'m> BodyGen<'_, 'm> {
 
     /// Prints a round of a loop as a function, and its call. `end`: the label behind the loop.
     pub(crate) fn xdp_part(&mut self, body: &'m Block, end: Option<&str>) {
+        if !self.is_plain_part(body) {
+            return self.xdp_framed_part(body, end);
+        }
         let inside = named(body);
         let outside = self.xdp.whole.map(|b| named(b)).unwrap_or_default();
         self.xdp_part_room(inside.keys().copied());
-        // What lies in memory needs no way in and out.
+        // A value in memory needs no way in and out.
         let near = |l: &&LocalId| !self.is_far(**l);
         let is_shared = |l: &LocalId| outside.get(l) > inside.get(l);
         let (shared, own): (Vec<LocalId>, Vec<LocalId>) = inside.keys().filter(near).partition(|l| is_shared(l));
@@ -120,8 +128,8 @@ impl<'m> BodyGen<'_, 'm> {
              struct {name}_io {{\nuint64_t now, wall;\nuint32_t fault, place, used;\n{members}}};\n\
              __attribute__((noinline)) int {name}(struct {name}_io *io) {{\n\
              wl_core core = {{0}};\nwl_fx fx = {{.core = &core}}, *x = &fx;\nconst uint32_t cpu = bpf_get_smp_processor_id();\n\
-             x->state = wl_state_of(cpu);\nif (!io || !x->state) return 1;\nWL_PART_BEGIN(x, io);\n\
-             core.now = io->now;\ncore.wall = io->wall;\n{locals}{code}WL_PART_END(x, io);\nreturn {i} ? 0 : 2;\n\
+             x->state = wl_state_of(cpu);\nif (!io || !x->state) return 1;\nWL_FIND_NOTES(x);\nWL_PART_BEGIN(x, io);\n\
+             x->core->now = io->now;\nx->core->wall = io->wall;\n{locals}{code}WL_PART_END(x, io);\nreturn {i} ? 0 : 2;\n\
              fault:;\nio->fault = x->fault;\nio->place = x->place;\nreturn 1;\n}}\n\n"
         ));
         name
