@@ -57,7 +57,7 @@ fn placed(m: &Module, sets: &[(String, String)]) -> (Module, Vec<(HandlerId, Por
 
 thread_local! {
     /// Which programs are tried first.
-    static LEAST: std::cell::Cell<Thrift> = const { std::cell::Cell::new(Thrift::Fast) };
+    static BEGIN: std::cell::Cell<Thrift> = const { std::cell::Cell::new(Thrift::Fast) };
 }
 
 /// Loads the handlers of an app; `None`, loudly: this machine has no XDP. The first interface of
@@ -72,8 +72,8 @@ fn load(m: &Module, all: &[(HandlerId, PortId)], sets: &[(String, String)]) -> O
     let handlers: Vec<HandlerId> = all.iter().map(|h| h.0).collect();
     let source = emit(m, &handlers, &instances).expect("handlers of frames");
     let interfaces = all.iter().map(|(_, p)| (*p, (1..=instances(*p)).collect())).collect();
-    let least = LEAST.get();
-    match Object::load(&source, &Settings { interfaces, manual_time: true, least, ..Settings::default() }) {
+    let begin = BEGIN.get();
+    match Object::load(&source, &Settings { interfaces, manual_time: true, begin, ..Settings::default() }) {
         Ok(object) => Some(object),
         Err(e @ (Error::Rights(_) | Error::Old { .. } | Error::NoClang)) => {
             eprintln!("SKIPPED: no XDP here: {e}");

@@ -25,10 +25,13 @@ impl Object {
         let starting = |thrift| settings.starting.filter(|_| thrift == Thrift::Fast);
         let make = |thrift: Thrift| compile(thrift.text(source), thrift, &constants, starting(thrift));
         let load = |bytes| Object::load_compiled(source, settings, bytes, (&here, &[]));
-        match settings.least {
-            Thrift::Fast => Object::load_first(source, &make, &load),
-            thrift => Object::load_spare(thrift, &make, &load),
+        if settings.begin != Thrift::Fast {
+            match Object::load_spare(settings.begin, &make, &load) {
+                Err(Error::Stack { .. } | Error::Long { .. }) => {}
+                loaded => return loaded,
+            }
         }
+        Object::load_first(source, &make, &load)
     }
 
     /// Loads programs that [`Portable::of`] has compiled, maybe on another machine.

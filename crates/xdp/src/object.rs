@@ -91,8 +91,8 @@ pub struct Settings {
     pub params: Vec<[u64; PARAM_WORDS]>,
     /// The time is what [`Object::set_time`] says: for tests.
     pub manual_time: bool,
-    /// Programs that take more of the kernel are not tried: for tests.
-    pub least: Thrift,
+    /// The kind of programs that is tried before all others: for tests.
+    pub begin: Thrift,
     /// Called before clang runs.
     pub starting: Option<fn()>,
 }

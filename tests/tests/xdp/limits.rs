@@ -127,7 +127,7 @@ fn more_ways_than_the_verifier_follows() {
 fn rounds_are_verified_apart() {
     let (_, loops) = LOOPS.split_once("        for i14").expect("the second loop");
     let (one, _) = loops.split_once("        if let w22").expect("what is behind it");
-    LEAST.set(Thrift::Far);
+    BEGIN.set(Thrift::Far);
     let text =
         LOOPS.replace("        if let w22", &format!("        for i14{one}        for i14{one}        if let w22"));
     in_memory("xdp-more-loops", &text, Thrift::Apart);
