@@ -73,38 +73,7 @@ enum { WL_F_MALFORMED = 1, WL_F_TOO_LONG = 2, WL_F_TRUNCATED = 3, WL_F_CONSTRAIN
        WL_F_NONE_VALUE = 7, WL_F_OVERLOAD = 12, WL_F_FULL = 14 };
 enum { WL_T_DONE = 0, WL_T_FAULT = 2 };
 
-typedef struct wl_core { uint64_t now, wall; } wl_core;
-/* An activation. */
-typedef struct wl_fx {
-    struct app_state *state;     /* this processor's */
-    struct xdp_md *ctx;
-    uint8_t *data;               /* the frame */
-    const uint8_t *end;
-    wl_core *core;
-    uint64_t note;               /* of a frame that goes to the process */
-    uint32_t keep;               /* and how many bytes of it; 0: all */
-    uint8_t entry[WL_ENTRY_WORDS ? 8 * WL_ENTRY_WORDS : 8] __attribute__((aligned(8)));
-    uint32_t place, instance;    /* of a fault; of the port */
-    uint16_t fault;
-#ifdef WL_BYTES
-    struct wl_scratch *scratch;
-    uint32_t used, out;          /* bytes in it, and of a new payload */
-    uint64_t seen;               /* the bytes of the frame that were copied last, and where they are */
-    uint32_t seen_at;
-#endif
-    uint32_t sure;               /* so many bytes of the frame are there for sure; 0: not known */
-    bool filter;                 /* it leaves no trace of a frame that goes to the process */
-} wl_fx;
-#ifdef WL_BYTES
-/* The frame has changed. */
-#define WL_CHANGED(x) ((x)->seen = ~WL_ANEW)
-#else
-#define WL_CHANGED(x) (void)0
-#define WL_BYTES_BEGIN(x) (void)0
-#define WL_PART_BEGIN(x, io) (void)0
-#define WL_PART_END(x, io) (void)0
-#define WL_PART_BACK(x, io) (void)0
-#endif
+#include "bpf_activation.h"
 /* A number of 64 bits that the loader puts into its instruction. So objects can be kept. */
 #define WL_NUMBER(number) ({ uint64_t n_; __asm__("%0 = " number " ll" : "=r"(n_)); n_; })
 /* Things of one type lie side by side in the only value of an array, whose address the loader puts
@@ -121,7 +90,7 @@ volatile const uint64_t wl_processors SEC(".rodata") = 1;
 /* The states of processors, of which there may be WL_PROCESSORS. */
 #define wl_state_of(cpu) WL_VALUE_OF("0x5157bd31a90c66e1", cpu, WL_PROCESSORS, struct app_state)
 #define wl_state(x) ((x)->state)
-#define wl_fail(x, kind, at) do { if (!(x)->fault) { (x)->fault = (kind); (x)->place = (at); } } while (0)
+#define wl_fail(x, kind, at) do { if (!WL_X(x)->fault) { WL_X(x)->fault = (kind); WL_X(x)->place = (at); } } while (0)
 /* A header that is there but wrong: counted, and left out. A filter only notes it: the process
    counts. */
 #define WL_WRONG 63
@@ -191,11 +160,11 @@ WL_INLINE void wl_copy_short(uint8_t *to, struct xdp_md *ctx, uint32_t there) {
 #define WL_PUT(x, ring, kind, copy, n_) ({ \
     struct kind *r_ = bpf_ringbuf_reserve(&ring, sizeof(struct kind), 0); \
     if (r_) { \
-        r_->note = (x)->note; \
+        r_->note = WL_X(x)->note; \
         r_->n = (uint32_t)n_; \
-        r_->there = wl_there((uint32_t)n_, (x)->keep); \
-        _Pragma("unroll") for (unsigned w_ = 0; w_ < WL_ENTRY_WORDS; w_++) r_->entry[w_] = ((uint64_t *)(x)->entry)[w_]; \
-        copy(r_->bytes, (x)->ctx, wl_there((uint32_t)n_, (x)->keep)); \
+        r_->there = wl_there((uint32_t)n_, WL_X(x)->keep); \
+        _Pragma("unroll") for (unsigned w_ = 0; w_ < WL_ENTRY_WORDS; w_++) r_->entry[w_] = ((uint64_t *)WL_X(x)->entry)[w_]; \
+        copy(r_->bytes, (x)->ctx, wl_there((uint32_t)n_, WL_X(x)->keep)); \
         bpf_ringbuf_submit(r_, 1); /* nobody is woken by it */ \
     } \
     r_ != NULL; \
@@ -210,13 +179,13 @@ WL_INLINE void wl_copy_short(uint8_t *to, struct xdp_md *ctx, uint32_t there) {
         const uint32_t queue_ = (x)->ctx->rx_queue_index; \
         if ((uint8_t *)d_ + WL_BELL <= (uint8_t *)(long)(x)->ctx->data_end && queue_ < WL_QUEUES) { \
             *d_ = wl_bell; \
-            if (bpf_redirect_map(&sockets, (x)->instance * WL_QUEUES + queue_, XDP_DROP) == XDP_REDIRECT) rung_ = XDP_REDIRECT; \
+            if (bpf_redirect_map(&sockets, WL_X(x)->instance * WL_QUEUES + queue_, XDP_DROP) == XDP_REDIRECT) rung_ = XDP_REDIRECT; \
         } \
     } \
     rung_; \
 })
 #define wl_to_ring(x, sockets, ring, n_) ({ \
-    bool put_ = (x)->keep <= WL_SHORT ? WL_PUT(x, ring, wl_short, wl_copy_short, n_) : WL_PUT(x, ring, wl_long, wl_copy_long, n_); \
+    bool put_ = WL_X(x)->keep <= WL_SHORT ? WL_PUT(x, ring, wl_short, wl_copy_short, n_) : WL_PUT(x, ring, wl_long, wl_copy_long, n_); \
     if (!put_) (x)->state->fate[WL_LOST]++; \
     (x)->state->fate[WL_PROCESS]++; \
     wl_ring_bell(x, sockets, n_); \
@@ -228,7 +197,7 @@ WL_INLINE void wl_copy_short(uint8_t *to, struct xdp_md *ctx, uint32_t there) {
     uint64_t all_ = (uint64_t)(x)->ctx->data_end - (uint64_t)(x)->ctx->data; \
     WL_KEEP(all_); \
     int way_; \
-    if ((x)->state->ringed && (x)->keep && all_ <= WL_LONGEST) way_ = wl_to_ring(x, sockets, ring, all_); \
+    if ((x)->state->ringed && WL_X(x)->keep && all_ <= WL_LONGEST) way_ = wl_to_ring(x, sockets, ring, all_); \
     else way_ = wl_to_process(x, sockets); \
     way_; \
 })
@@ -239,8 +208,8 @@ WL_INLINE void wl_copy_short(uint8_t *to, struct xdp_md *ctx, uint32_t there) {
     bool room_ = true; \
     uint64_t n_ = (uint64_t)(x)->ctx->data_end - (uint64_t)(x)->ctx->data; \
     WL_KEEP(n_); \
-    if (WL_NOTED >= 2 && (x)->keep && n_ >= WL_LONG && n_ <= WL_LONGEST) { \
-        uint64_t keep_ = (x)->keep, least_ = WL_NOTED == 2 ? WL_LONG : 14; \
+    if (WL_NOTED >= 2 && WL_X(x)->keep && n_ >= WL_LONG && n_ <= WL_LONGEST) { \
+        uint64_t keep_ = WL_X(x)->keep, least_ = WL_NOTED == 2 ? WL_LONG : 14; \
         if (keep_ < least_) keep_ = least_; \
         if (keep_ < n_) bpf_xdp_adjust_tail((x)->ctx, (int)(keep_ - n_)); \
     } \
@@ -249,15 +218,15 @@ WL_INLINE void wl_copy_short(uint8_t *to, struct xdp_md *ctx, uint32_t there) {
         uint64_t *note_ = (uint64_t *)(long)(x)->ctx->data_meta; \
         if (room_ && (uint8_t *)(note_ + WL_NOTE_WORDS) <= (uint8_t *)(long)(x)->ctx->data) { \
             if (WL_NOTED >= 2) { \
-                _Pragma("unroll") for (unsigned w_ = 0; w_ < WL_ENTRY_WORDS; w_++) note_[w_] = ((uint64_t *)(x)->entry)[w_]; \
+                _Pragma("unroll") for (unsigned w_ = 0; w_ < WL_ENTRY_WORDS; w_++) note_[w_] = ((uint64_t *)WL_X(x)->entry)[w_]; \
                 note_[WL_ENTRY_WORDS] = n_; \
             } \
-            note_[WL_NOTE_WORDS - 1] = (x)->note; \
+            note_[WL_NOTE_WORDS - 1] = WL_X(x)->note; \
         } else room_ = false; \
     } \
     const uint32_t queue_ = (x)->ctx->rx_queue_index; \
     if (!room_) wl_count_fault(x, WL_F_OVERLOAD, 0); \
-    else if (queue_ < WL_QUEUES) to_ = (int)bpf_redirect_map(&sockets, (x)->instance * WL_QUEUES + queue_, XDP_DROP); \
+    else if (queue_ < WL_QUEUES) to_ = (int)bpf_redirect_map(&sockets, WL_X(x)->instance * WL_QUEUES + queue_, XDP_DROP); \
     (x)->state->fate[to_ == XDP_REDIRECT ? WL_PROCESS : WL_UNHEARD]++; \
     to_; \
 })

@@ -17,11 +17,11 @@
 struct wl_scratch { uint8_t b[2 * WL_ROOM], out[2 * WL_ROOM]; uint64_t wide[WL_WIDE]; };
 _Static_assert(sizeof(struct wl_scratch) == WL_SCRATCH, "the loader makes room for it");
 WL_INLINE struct wl_scratch *wl_scratch_here(void) { const uint32_t cpu = bpf_get_smp_processor_id(); return WL_VALUE_OF("0x68e2c94f1b07d35b", cpu, WL_PROCESSORS, struct wl_scratch); }
-#define WL_BYTES_BEGIN(x) do { (x)->scratch = wl_scratch_here(); if (!(x)->scratch) return XDP_ABORTED; (x)->used = (WL_LITERALS ^ (uint32_t)WL_ANEW) & WL_USED; WL_CHANGED(x); (x)->seen_at = (uint32_t)WL_ANEW; (x)->out = 0; } while (0)
+#define WL_BYTES_BEGIN(x) do { (x)->scratch = wl_scratch_here(); if (!(x)->scratch) return XDP_ABORTED; WL_X(x)->used = (WL_LITERALS ^ (uint32_t)WL_ANEW) & WL_USED; WL_CHANGED(x); WL_X(x)->seen_at = (uint32_t)WL_ANEW; WL_X(x)->out = 0; } while (0)
 /* Of a part of a handler. */
-#define WL_PART_BEGIN(x, io) do { (x)->scratch = wl_scratch_here(); if (!(x)->scratch) return 1; (x)->used = (io)->used; } while (0)
-#define WL_PART_END(x, io) ((io)->used = (x)->used)
-#define WL_PART_BACK(x, io) ((x)->used = (io)->used)
+#define WL_PART_BEGIN(x, io) do { (x)->scratch = wl_scratch_here(); if (!(x)->scratch) return 1; WL_X(x)->used = (io)->used; } while (0)
+#define WL_PART_END(x, io) ((io)->used = WL_X(x)->used)
+#define WL_PART_BACK(x, io) (WL_X(x)->used = (io)->used)
 
 /* A place in an array of the scratch. The mask is for the verifier: what the compiler knows is kept
    from it. */
@@ -44,12 +44,12 @@ WL_INLINE uint32_t wl_least(uint64_t a, uint32_t n) {
 
 /* Room for n bytes; false: the frame's handling has made too many. */
 WL_INLINE bool wl_has_room(wl_fx *x, uint32_t n) {
-    if (WL_LIKELY(n <= WL_ROOM && x->used <= WL_ROOM - n)) return true;
+    if (WL_LIKELY(n <= WL_ROOM && WL_X(x)->used <= WL_ROOM - n)) return true;
     wl_fail(x, WL_F_OVERLOAD, 0);
     return false;
 }
 #define WL_USED 0xfff8
-#define wl_used_up(x, n) ((x)->used = (((x)->used + (n) + 7) ^ (uint32_t)WL_ANEW) & WL_USED)
+#define wl_used_up(x, n) (WL_X(x)->used = ((WL_X(x)->used + (n) + 7) ^ (uint32_t)WL_ANEW) & WL_USED)
 /* Copies within the scratch. */
 __attribute__((noinline)) int wl_copy_bytes(uint32_t to, uint32_t from, uint32_t n) {
     struct wl_scratch *s = wl_scratch_here();
@@ -73,15 +73,15 @@ __attribute__((noinline)) int wl_load_bytes(struct xdp_md *ctx, uint32_t to, uin
 WL_INLINE wl_bytes wl_of_frame(wl_fx *x, uint32_t at, uint32_t end) {
     const uint64_t which = (uint64_t)at << 32 | end;
     const uint32_t n = end - wl_least(at, end);
-    if (x->seen != which && n && wl_has_room(x, n)) {
-        if (!wl_load_bytes(x->ctx, x->used, at, n)) wl_fail(x, WL_F_OVERLOAD, 0);
-        x->seen = which;
-        x->seen_at = x->used;
+    if (WL_X(x)->seen != which && n && wl_has_room(x, n)) {
+        if (!wl_load_bytes(x->ctx, WL_X(x)->used, at, n)) wl_fail(x, WL_F_OVERLOAD, 0);
+        WL_X(x)->seen = which;
+        WL_X(x)->seen_at = WL_X(x)->used;
         wl_used_up(x, n);
     }
-    x->seen ^= WL_ANEW;
-    x->seen_at ^= (uint32_t)WL_ANEW;
-    return (wl_bytes){x->seen_at, x->fault ? 0 : n};
+    WL_X(x)->seen ^= WL_ANEW;
+    WL_X(x)->seen_at ^= (uint32_t)WL_ANEW;
+    return (wl_bytes){WL_X(x)->seen_at, WL_X(x)->fault ? 0 : n};
 }
 /* The bytes at a pointer to the frame. */
 #define wl_b(p, n) wl_of_place(x, (uint32_t)((const uint8_t *)(p) - x->data), (n))
@@ -179,7 +179,7 @@ WL_INLINE wl_opt_uint32_t wl_sought(int64_t at) { return (wl_opt_uint32_t){at >=
 /* Joins bytes in scratch. */
 #define wl_concat(x, k, list) ({ const wl_bytes *s_ = (list); uint64_t n_ = 0; \
     _Pragma("unroll") for (unsigned i_ = 0; i_ < (k); i_++) n_ += s_[i_].n; \
-    const uint32_t all_ = n_ > WL_ROOM ? WL_ROOM + 1 : (uint32_t)n_; uint32_t to_ = (x)->used; const uint32_t from_ = to_; \
+    const uint32_t all_ = n_ > WL_ROOM ? WL_ROOM + 1 : (uint32_t)n_; uint32_t to_ = WL_X(x)->used; const uint32_t from_ = to_; \
     const bool fits_ = wl_has_room(x, all_); \
     if (fits_) { _Pragma("unroll") for (unsigned i_ = 0; i_ < (k); i_++) { wl_copy_bytes(to_, s_[i_].p, s_[i_].n); to_ += s_[i_].n; } wl_used_up(x, all_); } \
     (wl_bytes){from_, fits_ ? all_ : 0}; })
@@ -269,7 +269,7 @@ __attribute__((noinline)) uint32_t wl_digits_to(uint64_t v, uint32_t to, uint32_
 }
 WL_INLINE wl_bytes wl_text_of(wl_fx *x, uint64_t v, bool less) {
     if (!wl_has_room(x, 24)) return (wl_bytes){0, 0};
-    const wl_bytes b = {x->used, wl_digits_to(v, x->used, less, 0)};
+    const wl_bytes b = {WL_X(x)->used, wl_digits_to(v, WL_X(x)->used, less, 0)};
     wl_used_up(x, 24);
     return b;
 }
@@ -287,7 +287,7 @@ __attribute__((noinline)) int wl_letters(uint32_t to, uint32_t from, uint32_t n,
     return 1;
 }
 WL_INLINE wl_bytes wl_cased(wl_fx *x, wl_bytes b, uint32_t first) {
-    const uint32_t at = x->used;
+    const uint32_t at = WL_X(x)->used;
     if (!wl_has_room(x, b.n)) return (wl_bytes){0, 0};
     wl_letters(at, b.p, b.n, first);
     wl_used_up(x, b.n);
@@ -296,7 +296,7 @@ WL_INLINE wl_bytes wl_cased(wl_fx *x, wl_bytes b, uint32_t first) {
 #define wl_lower(x, b) wl_cased(x, b, 'A')
 #define wl_upper(x, b) wl_cased(x, b, 'a')
 WL_INLINE wl_bytes wl_be32_bytes(wl_fx *x, uint32_t v) {
-    const uint32_t at = x->used;
+    const uint32_t at = WL_X(x)->used;
     if (!wl_has_room(x, 8)) return (wl_bytes){0, 0};
     *(uint32_t *)WL_SPOT(x->scratch->b, at) = __builtin_bswap32(v);
     wl_used_up(x, 8);
@@ -306,17 +306,17 @@ WL_INLINE wl_bytes wl_be32_bytes(wl_fx *x, uint32_t v) {
 
 /* ---- a new payload ---- */
 
-#define wl_begin(x) ((x)->out = 0)
-#define wl_out_room(x, n) ((n) <= WL_ROOM && (x)->out <= WL_ROOM - (n) ? true : ({ wl_fail(x, WL_F_OVERLOAD, 0); false; }))
+#define wl_begin(x) (WL_X(x)->out = 0)
+#define wl_out_room(x, n) ((n) <= WL_ROOM && WL_X(x)->out <= WL_ROOM - (n) ? true : ({ wl_fail(x, WL_F_OVERLOAD, 0); false; }))
 WL_INLINE void wl_put(wl_fx *x, wl_bytes b) {
     if (!wl_out_room(x, b.n)) return;
-    wl_append(x->out, b.p, b.n);
-    x->out += b.n;
+    wl_append(WL_X(x)->out, b.p, b.n);
+    WL_X(x)->out += b.n;
 }
 WL_INLINE void wl_put_uint(wl_fx *x, unsigned __int128 v, const unsigned n, const bool big) {
     if (!wl_out_room(x, n)) return;
-    wl_put_at(WL_SPOT(x->scratch->out, x->out), v, n, big);
-    x->out += n;
+    wl_put_at(WL_SPOT(x->scratch->out, WL_X(x)->out), v, n, big);
+    WL_X(x)->out += n;
 }
 WL_INLINE void wl_put_u8(wl_fx *x, uint8_t v) { wl_put_uint(x, v, 1, true); }
 /* Puts n bytes in the place of those from pos to end; 0: there is no room. `from`: their place in

@@ -9,6 +9,7 @@ mod card;
 mod edits;
 mod generated;
 mod kinds;
+mod limits;
 mod live;
 mod live_apps;
 mod per_core;
@@ -31,7 +32,7 @@ use wireloom_runtime::{params, Program};
 use wireloom_tests::folder::Folder;
 use wireloom_tests::programs::{bare_module, interpreted, module};
 use wireloom_tests::{root, Wireloom};
-use wireloom_xdp::{tables, Error, Object, Settings, Verdict};
+use wireloom_xdp::{tables, Error, Object, Settings, Thrift, Verdict};
 
 /// The least and the most bytes of a frame that a test run takes.
 const SIZES: std::ops::RangeInclusive<usize> = 14..=3520;
@@ -54,6 +55,11 @@ fn placed(m: &Module, sets: &[(String, String)]) -> (Module, Vec<(HandlerId, Por
     (special, all)
 }
 
+thread_local! {
+    /// Which programs are tried first.
+    static BEGIN: std::cell::Cell<Thrift> = const { std::cell::Cell::new(Thrift::Fast) };
+}
+
 /// Loads the handlers of an app; `None`, loudly: this machine has no XDP. The first interface of
 /// each port is number 1, that of test runs.
 fn load(m: &Module, all: &[(HandlerId, PortId)], sets: &[(String, String)]) -> Option<Object> {
@@ -66,7 +72,8 @@ fn load(m: &Module, all: &[(HandlerId, PortId)], sets: &[(String, String)]) -> O
     let handlers: Vec<HandlerId> = all.iter().map(|h| h.0).collect();
     let source = emit(m, &handlers, &instances).expect("handlers of frames");
     let interfaces = all.iter().map(|(_, p)| (*p, (1..=instances(*p)).collect())).collect();
-    match Object::load(&source, &Settings { interfaces, manual_time: true, ..Settings::default() }) {
+    let begin = BEGIN.get();
+    match Object::load(&source, &Settings { interfaces, manual_time: true, begin, ..Settings::default() }) {
         Ok(object) => Some(object),
         Err(e @ (Error::Rights(_) | Error::Old { .. } | Error::NoClang)) => {
             eprintln!("SKIPPED: no XDP here: {e}");

@@ -23,8 +23,10 @@ pub(crate) struct Gen<'m> {
     pub lines: bool,
     /// For the kernel's XDP hook: `support/bpf.h` takes the place of the other headers.
     pub xdp: bool,
-    /// There: bytes of what parts of handlers, and their parts, share with them.
-    pub xdp_io: [usize; 2],
+    /// There: bytes of what a part of a handler, or a part of a part, shares with its caller.
+    pub xdp_io: usize,
+    /// There: locals in memory.
+    pub xdp_far: crate::xdp::Far,
     /// There: lines of the log, by number.
     pub xdp_lines: Vec<Vec<crate::xdp::LinePart>>,
     /// There: constants and wide entries of tables.
@@ -75,7 +77,8 @@ impl<'m> Gen<'m> {
             externs: BTreeSet::new(),
             lines: false,
             xdp: false,
-            xdp_io: [0; 2],
+            xdp_io: 0,
+            xdp_far: Default::default(),
             xdp_lines: Vec::new(),
             xdp_params: BTreeSet::new(),
             scratch: Default::default(),

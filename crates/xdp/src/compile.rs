@@ -4,7 +4,7 @@ use crate::Error;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
-use wireloom_codegen_c::xdp::HEADERS;
+use wireloom_codegen_c::xdp::{XdpSource, HEADERS};
 use wireloom_codegen_c::{kept, PrivateFolder};
 
 /// The newest clang that is here.
@@ -20,9 +20,10 @@ pub struct Compiled {
 }
 
 /// How little of the stack programs may take.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Thrift {
     /// The fastest ones that clang compiles.
+    #[default]
     Fast,
     /// The stack has no room for the places of headers, and handlers are compiled once.
     Spare,
@@ -30,6 +31,10 @@ pub enum Thrift {
     Sparer,
     /// Functions of tables make fewer calls, and clang keeps no value for two uses of it.
     Sparest,
+    /// The values of handlers lie in the processor's state: [`XdpSource::far_text`].
+    Far,
+    /// Rounds of loops are functions of their own, too: [`XdpSource::apart_text`].
+    Apart,
 }
 
 impl Thrift {
@@ -39,6 +44,45 @@ impl Thrift {
             Thrift::Spare => "spare",
             Thrift::Sparer => "sparer",
             Thrift::Sparest => "sparest",
+            Thrift::Far => "far",
+            Thrift::Apart => "apart",
+        }
+    }
+
+    /// The C code that is compiled for it.
+    pub fn text(self, source: &XdpSource) -> &str {
+        match self {
+            Thrift::Fast | Thrift::Spare | Thrift::Sparer | Thrift::Sparest => &source.text,
+            Thrift::Far => &source.far_text,
+            Thrift::Apart => &source.apart_text,
+        }
+    }
+
+    /// The flags of clang, of which the first that do are taken.
+    fn ways(self) -> &'static [&'static [&'static str]] {
+        match self {
+            Thrift::Fast => &WAYS,
+            Thrift::Spare => &WAYS[2..],
+            Thrift::Sparer => &WAYS[3..],
+            Thrift::Sparest => &WAYS[4..],
+            // Another clang may not know how to save room.
+            Thrift::Far => &[WAYS[3], WAYS[2]],
+            Thrift::Apart => &[WAYS[4], WAYS[2]],
+        }
+    }
+
+    /// The next kind, where programs of this one are refused. A smaller stack does not help one
+    /// that is too long.
+    pub fn next(self, refused: &Error) -> Option<Thrift> {
+        match (refused, self) {
+            (_, Thrift::Apart) => None,
+            (Error::Long { .. } | Error::Stack { .. }, Thrift::Far) => Some(Thrift::Apart),
+            (Error::Long { .. }, _) => Some(Thrift::Far),
+            (Error::Stack { .. }, Thrift::Fast) => Some(Thrift::Spare),
+            (Error::Stack { .. }, Thrift::Spare) => Some(Thrift::Sparer),
+            (Error::Stack { .. }, Thrift::Sparer) => Some(Thrift::Sparest),
+            (Error::Stack { .. }, Thrift::Sparest) => Some(Thrift::Far),
+            _ => None,
         }
     }
 }
@@ -54,7 +98,8 @@ pub fn compile(
 ) -> Result<Compiled, Error> {
     let clang = clang().ok_or(Error::NoClang)?;
     let constants: String = constants.iter().map(|(name, n)| format!("#define {name} {n}ull\n")).collect();
-    let mut inputs = vec![text, &constants, env!("CARGO_PKG_VERSION"), thrift.name()];
+    let ways = thrift.ways().concat().join(" ");
+    let mut inputs = vec![text, &constants, env!("CARGO_PKG_VERSION"), thrift.name(), &ways];
     inputs.extend(HEADERS.iter().flat_map(|(name, header)| [*name, *header]));
     let job = Job { clang: &clang, text, constants: &constants };
     let made = || {
@@ -117,12 +162,7 @@ impl Job<'_> {
         for (name, text) in own.into_iter().chain(HEADERS.iter().copied()) {
             fs::write(dir.join(name), text).map_err(|e| Error::System(format!("cannot write {name}"), e))?
         }
-        let ways = match thrift {
-            Thrift::Fast => &WAYS[..],
-            Thrift::Spare => &WAYS[2..],
-            Thrift::Sparer => &WAYS[3..],
-            Thrift::Sparest => &WAYS[4..],
-        };
+        let ways = thrift.ways();
         let mut out = self.clang(dir, ways[0])?;
         let once = (thrift == Thrift::Fast && !out.status.success()).then(|| first_error(&out.stderr));
         for more in &ways[1..] {
@@ -131,7 +171,7 @@ impl Job<'_> {
             }
         }
         if !out.status.success() && String::from_utf8_lossy(&out.stderr).contains("BPF stack limit") {
-            return Err(Error::Stack { program: None, why: "clang: the stack limit is exceeded".into() });
+            return Err(of_frames(&fs::read_to_string(dir.join("program.su")).unwrap_or_default()));
         }
         if !out.status.success() {
             return Err(Error::Compile(String::from_utf8_lossy(&out.stderr).chars().take(4000).collect()));
@@ -144,6 +184,7 @@ impl Job<'_> {
         Command::new(self.clang)
             .current_dir(dir)
             .args(["-target", "bpf", "-mcpu=v3", "-O2", "-g", "-std=gnu17", "-ffreestanding", "-fno-stack-protector"])
+            .arg("-fstack-usage")
             .args(["-Wall", "-Werror=implicit-function-declaration", "-c", "program.bpf.c", "-o", "program.o"])
             .args(cfg!(target_arch = "x86_64").then_some("-DWL_X86_64"))
             .args(["-include", "constants.h"])
@@ -151,6 +192,18 @@ impl Job<'_> {
             .output()
             .map_err(|e| Error::System(format!("cannot run {}", self.clang), e))
     }
+}
+
+/// A program that clang has no room for, by the sizes of all frames: `app.loom:7:name`, bytes, and
+/// `static`.
+fn of_frames(sizes: &str) -> Error {
+    let size = |l: &str| {
+        let mut parts = l.split('\t');
+        Some((parts.next()?.rsplit(':').next()?.to_string(), parts.next()?.parse::<usize>().ok()?))
+    };
+    let largest = sizes.lines().filter_map(size).max_by_key(|s| s.1);
+    let why = largest.as_ref().map_or("clang's limit is exceeded".to_string(), |s| format!("clang: it takes {}", s.1));
+    Error::Stack { program: largest.map(|s| s.0), why }
 }
 
 /// The first error that clang reports, in a line.
@@ -170,6 +223,14 @@ mod tests {
             b"program.bpf.c:7:1: warning: odd\nprogram.bpf.c:8:2: error: no room\nprogram.bpf.c:9:2: error: later\n";
         assert_eq!(first_error(said), "no room");
         assert_eq!(first_error(b""), "clang fails");
+    }
+
+    #[test]
+    fn the_largest_frame_is_named() {
+        let told = |sizes| of_frames(sizes).to_string();
+        let text = told("a.loom:7:small\t96\tstatic\na.loom:551:p0_in\t608\tstatic\nbpf.h:9:wl_move\t48\tstatic\n");
+        assert!(text.starts_with("the handler `p0_in` needs more") && text.contains("(clang: it takes 608)"), "{text}");
+        assert!(told("").starts_with("a handler needs more"), "{}", told(""));
     }
 
     #[test]

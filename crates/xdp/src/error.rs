@@ -151,12 +151,17 @@ pub(crate) fn of_loading(e: EbpfError) -> Error {
     }
 }
 
+/// Whether somebody wants to see the verifier's words.
+pub(crate) fn asks_for_log() -> bool {
+    std::env::var_os("WIRELOOM_XDP_LOG").is_some()
+}
+
 /// `name`: of the program.
 pub(crate) fn of_program(name: &str, e: ProgramError) -> Error {
     match e {
         ProgramError::LoadError { verifier_log, .. } => {
             let log = verifier_log.to_string();
-            if std::env::var_os("WIRELOOM_XDP_LOG").is_some() {
+            if asks_for_log() {
                 eprintln!("{log}");
             }
             let (place, why) = refusal(&log);

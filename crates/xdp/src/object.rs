@@ -1,23 +1,22 @@
 //! A loaded program, with its maps.
 
-use crate::compile::{Compiled, Thrift};
+use crate::compile::Thrift;
 use crate::direct::Direct;
-use crate::error::{missing, of_loading, of_program};
-use crate::layout::{core_size, sizes, words_of_tables};
+use crate::error::{missing, of_program};
+use crate::layout::{core_size, words_of_tables};
 use crate::lines::text_of;
 use crate::machine::Machine;
 use crate::maps::map_of;
 use crate::match_tables::{Patterns, WildcardTable};
-use crate::needs::{Found, Needs};
-use crate::portable::Portable;
+use crate::programs::{load_programs, program};
 use crate::ring::Ring;
 use crate::shared::Shared;
 use crate::sums;
 use crate::wildcard_entries::WildcardEntries;
 use crate::wildcard_masks::{WildcardMasks, WildcardMemory};
-use crate::{compile, kernel, Error, Verdict};
+use crate::{kernel, Error, Verdict};
 use aya::maps::{DevMap, Map};
-use aya::programs::{ProgramError, ProgramFd, Xdp, XdpMode};
+use aya::programs::{ProgramError, ProgramFd, XdpMode};
 use aya::{Ebpf, EbpfLoader};
 use std::collections::{BTreeMap, HashSet};
 use std::io;
@@ -79,7 +78,8 @@ pub struct Object {
     lines: Option<Ring>,
     /// By table: the registers of a HyperLogLog.
     registers: Vec<Option<Shared>>,
-    once: Option<String>,
+    pub(crate) once: Option<String>,
+    pub(crate) thrift: Thrift,
 }
 
 /// The values for which programs are loaded.
@@ -91,6 +91,8 @@ pub struct Settings {
     pub params: Vec<[u64; PARAM_WORDS]>,
     /// The time is what [`Object::set_time`] says: for tests.
     pub manual_time: bool,
+    /// The kind of programs that is tried before all others: for tests.
+    pub begin: Thrift,
     /// Called before clang runs.
     pub starting: Option<fn()>,
 }
@@ -141,74 +143,9 @@ impl RingReader {
 /// An entry of a table, and the place behind it.
 pub type Entry = (u64, Vec<u8>, Vec<u8>);
 
-/// Makes programs that take less of the stack.
-type Spare<'a> = dyn Fn(Thrift) -> Result<Vec<u8>, Error> + 'a;
-
 impl Object {
-    /// Compiles and loads programs.
-    pub fn load(source: &XdpSource, settings: &Settings) -> Result<Object, Error> {
-        Found::here().check(Needs::of(source))?;
-        let here = Machine::of(source)?;
-        let manual = ("WL_MANUAL", u64::from(settings.manual_time));
-        let constants = [&sizes(source)[..], &here.constants(), &[manual]].concat();
-        let compiled = compile(&source.text, Thrift::Fast, &constants, settings.starting)?;
-        let spare = |thrift| compile(&source.text, thrift, &constants, None).map(|c| c.bytes);
-        Object::load_either(source, compiled, &spare, &|bytes| {
-            Object::load_compiled(source, settings, bytes, (&here, &[]))
-        })
-    }
-
-    /// Loads programs that [`Portable::of`] has compiled, maybe on another machine.
-    pub fn load_portable(source: &XdpSource, settings: &Settings, programs: Portable) -> Result<Object, Error> {
-        Found::here().check(Needs::of(source))?;
-        let here = Machine::of(source)?;
-        let globals = here.globals();
-        let Portable { first, spare, once } = programs;
-        let spare = |thrift| match thrift {
-            Thrift::Fast | Thrift::Spare => Ok(spare.clone()),
-            Thrift::Sparer | Thrift::Sparest => Err(Error::Stack { program: None, why: "of this executable".into() }),
-        };
-        let load = |bytes| Object::load_compiled(source, settings, bytes, (&here, &globals));
-        Object::load_either(source, Compiled { bytes: first, once }, &spare, &load)
-    }
-
-    /// Loads compiled programs, or else those that need least of the kernel.
-    fn load_either(
-        source: &XdpSource,
-        compiled: Compiled,
-        spare: &Spare,
-        load: &dyn Fn(Vec<u8>) -> Result<Object, Error>,
-    ) -> Result<Object, Error> {
-        let (mut object, once) = match load(compiled.bytes) {
-            // A function has room on the stack, but not with those that it calls.
-            Err(Error::Stack { why, .. }) => (Object::load_spare(spare, load)?, Some(why)),
-            // Or a handler's second copy is too much.
-            Err(Error::Refused { why, .. }) if source.has_copies => (Object::load_spare(spare, load)?, Some(why)),
-            Err(Error::Long { .. }) if source.has_copies => {
-                (Object::load_spare(spare, load)?, Some("the two are too long for the verifier".into()))
-            }
-            loaded => (loaded?, compiled.once),
-        };
-        object.once = once.filter(|_| source.has_copies);
-        Ok(object)
-    }
-
-    fn load_spare(spare: &Spare, load: &dyn Fn(Vec<u8>) -> Result<Object, Error>) -> Result<Object, Error> {
-        let mut loaded = load(spare(Thrift::Spare)?);
-        for thrift in [Thrift::Sparer, Thrift::Sparest] {
-            let Err(Error::Stack { .. }) = &loaded else { break };
-            // Another clang may not know how.
-            let Ok(bytes) = spare(thrift) else { break };
-            match load(bytes) {
-                Err(Error::Long { .. }) => break,
-                again => loaded = again,
-            }
-        }
-        loaded
-    }
-
     /// `globals`: constants of programs that were compiled for any machine.
-    fn load_compiled(
+    pub(crate) fn load_compiled(
         source: &XdpSource,
         settings: &Settings,
         mut bytes: Vec<u8>,
@@ -270,10 +207,7 @@ impl Object {
             loader.override_global(name, numbers.as_slice(), false);
         }
         let begin = Instant::now();
-        let mut ebpf = loader.load(&bytes).map_err(of_loading)?;
-        for name in source.names() {
-            program(&mut ebpf, name)?.load().map_err(|e| of_program(name, e))?;
-        }
+        let ebpf = load_programs(&mut loader, &bytes, source)?;
         let took = begin.elapsed();
         let cores = Arc::new(Shared::writable(states.map(), core_size * processors as usize)?);
         let lines = |t: &XdpTable| {
@@ -339,6 +273,7 @@ impl Object {
             lines,
             registers,
             once: None,
+            thrift: Thrift::Fast,
         };
         object.settle();
         Ok(object)
@@ -673,6 +608,11 @@ impl Object {
         self.once.as_deref()
     }
 
+    /// The kind of programs that clang and the kernel have taken.
+    pub fn thrift(&self) -> Thrift {
+        self.thrift
+    }
+
     /// Takes the oldest line of the log.
     pub fn line(&mut self) -> Option<Vec<u8>> {
         let record = self.lines.as_mut()?.pop()?;
@@ -785,10 +725,6 @@ fn key_at(t: &XdpTable, lines: &Shared, n: u64) -> Option<Vec<u8>> {
 /// The word of a processor's state that counts frames for the process: `WL_PROCESS` of
 /// `support/bpf.h`.
 const PROCESS: usize = 5;
-
-fn program<'e>(ebpf: &'e mut Ebpf, name: &str) -> Result<&'e mut Xdp, Error> {
-    ebpf.program_mut(name).and_then(|p| p.try_into().ok()).ok_or_else(|| missing(name))
-}
 
 /// The number of an interface.
 pub fn number_of(interface: &str) -> Result<u32, Error> {

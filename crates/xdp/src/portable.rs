@@ -1,6 +1,6 @@
 //! Programs that are compiled for any machine with this kind of processor, and loaded later.
 
-use crate::compile::Thrift;
+use crate::compile::{Compiled, Thrift};
 use crate::layout::sizes;
 use crate::{compile, Error};
 use wireloom_codegen_c::xdp::XdpSource;
@@ -20,8 +20,12 @@ impl Portable {
     pub fn of(source: &mut XdpSource) -> Result<Portable, Error> {
         source.tables.iter_mut().filter(|t| t.sums.is_some()).for_each(|t| t.direct = None);
         let constants = [&sizes(source)[..], &[("WL_MANUAL", 0), ("WL_ANY_MACHINE", 1)]].concat();
-        let compiled = compile(&source.text, Thrift::Fast, &constants, None)?;
-        let spare = compile(&source.text, Thrift::Spare, &constants, None)?.bytes;
-        Ok(Portable { first: compiled.bytes, spare, once: compiled.once })
+        let make = |thrift: Thrift| compile(thrift.text(source), thrift, &constants, None);
+        let spare = make(Thrift::Far)?;
+        let first = match make(Thrift::Fast) {
+            Err(Error::Stack { .. }) => Compiled { bytes: spare.bytes.clone(), once: None },
+            compiled => compiled?,
+        };
+        Ok(Portable { first: first.bytes, spare: spare.bytes, once: first.once })
     }
 }

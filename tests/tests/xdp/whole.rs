@@ -71,9 +71,11 @@ impl App<'_> {
     }
 
     /// In the hook, and behind it. Every other app gives parts of frames to the process by a ring.
+    /// Two of three begin with programs that need less of the kernel.
     fn in_hook(&self) -> Option<Sum> {
         let path = self.placed(HOOK);
-        beside_it(&path, &[], 0, |both| {
+        BEGIN.set([Thrift::Apart, Thrift::Fast, Thrift::Far][self.seed as usize % 3]);
+        let sum = beside_it(&path, &[], 0, |both| {
             let ports = both.all.iter().map(|h| (h.1.index(), 1, true)).collect();
             if self.seed.is_multiple_of(2) {
                 let object = both.object.lock().unwrap();
@@ -87,7 +89,9 @@ impl App<'_> {
                     both.one(program, &f.bytes);
                 }
             }
-        })
+        });
+        BEGIN.set(Thrift::Fast);
+        sum
     }
 
     /// In processes, from captures to captures; the frames, and all that is written at the end.

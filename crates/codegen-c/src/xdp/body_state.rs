@@ -37,8 +37,12 @@ pub(crate) struct XdpBody<'m> {
     pub whole: Option<&'m Block>,
     pub parts: u32,
     pub functions: String,
-    /// The code at hand is such a part of a part …: there is no frame.
+    /// The declaration that leads to locals in memory, if they lie there.
+    pub far: String,
+    /// The code at hand is such a part of a part …
     pub depth: usize,
+    /// There it has no frame.
+    pub frameless: bool,
     /// The next loop is the body of a part.
     pub inside: bool,
     /// The port whose frames the program handles.

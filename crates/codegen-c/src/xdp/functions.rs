@@ -1,6 +1,7 @@
 //! Functions that handlers in the hook call. They are part of their callers, as the kernel's
 //! programs pass no records.
 
+use super::far_room::FarOwner;
 use crate::body::{BodyGen, Owner};
 use crate::gen::Gen;
 use crate::names;
@@ -36,12 +37,12 @@ impl<'m> Gen<'m> {
             let head = format!("WL_INLINE {ret} {name}(wl_fx *x{params})");
             let mut b = BodyGen::new(self, Owner::Func { ret: f.ret }, body);
             (b.xdp.name, b.xdp.whole) = (name.clone(), Some(&body.block));
-            b.declare(f.params as usize);
+            let far = b.xdp_declare(f.params as usize, FarOwner::Function);
             b.block(&body.block);
             let (decls, out, parts) = (b.decls, b.out, b.xdp.functions);
             heads.push_str(&format!("{head};\n"));
             all.push_str(&format!(
-                "{parts}/* fn {} */\n{head} {{\n(void)x;\n{decls}{out}goto fault;\nfault:;\nreturn {zero};\n}}\n\n",
+                "{far}{parts}/* fn {} */\n{head} {{\n(void)x;\n{decls}{out}goto fault;\nfault:;\nreturn {zero};\n}}\n\n",
                 names::comment(&f.name)
             ));
         }

@@ -14,6 +14,9 @@
 mod body_state;
 mod bytes;
 mod edit;
+mod far;
+mod far_room;
+mod framed_parts;
 mod frames;
 mod functions;
 mod line_parts;
@@ -22,27 +25,32 @@ mod params;
 mod parts;
 mod scratch;
 mod second_copy;
+mod table;
 pub mod table_kinds;
 pub mod tables;
 mod wide;
 
 pub use body_state::Target;
 pub(crate) use body_state::XdpBody;
+pub(crate) use far_room::Far;
 pub use line_parts::{LinePart, LINES_BYTES};
 pub use params::PARAM_WORDS;
 pub(crate) use scratch::Scratch;
+pub use table::XdpTable;
 
 use crate::body::{BodyGen, Owner};
 use crate::gen::{self, Gen};
 use crate::names;
 use crate::parser::line;
 use body_state::Ways;
+use far_room::{bytes_of, FarOwner};
 use serde::{Deserialize, Serialize};
 use wireloom_ir::*;
 
 /// The headers that generated programs include: name and text.
-pub const HEADERS: [(&str, &str); 3] = [
+pub const HEADERS: [(&str, &str); 4] = [
     ("bpf.h", include_str!("../../../../support/bpf.h")),
+    ("bpf_activation.h", include_str!("../../../../support/bpf_activation.h")),
     ("bpf_bytes.h", include_str!("../../../../support/bpf_bytes.h")),
     ("bpf_tables.h", include_str!("../../../../support/bpf_tables.h")),
 ];
@@ -55,6 +63,12 @@ pub struct XdpSource {
     /// Compiled programs go without it.
     #[serde(skip)]
     pub text: String,
+    /// The same with locals in memory: these programs need least of the stack and the verifier.
+    #[serde(skip)]
+    pub far_text: String,
+    /// These also have rounds of loops as functions of their own.
+    #[serde(skip)]
+    pub apart_text: String,
     /// Counters of the app, and kinds of faults, in the state of each processor.
     pub counters: usize,
     pub faults: usize,
@@ -147,104 +161,25 @@ impl XdpSource {
     }
 }
 
-/// A table whose entries lie in maps of the kernel.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct XdpTable {
-    pub table: TableId,
-    pub kind: TableKind,
-    /// Its map, and its program for changes from outside, if the process does not change the map
-    /// by itself.
-    pub map: String,
-    pub program: Option<String>,
-    /// Bytes of a key and a value in their canonical form.
-    pub key: usize,
-    pub value: usize,
-    /// Nanoseconds after which an entry without use expires; 0: it does not.
-    pub idle: u64,
-    /// The time of its last use is kept with each entry.
-    pub stamped: bool,
-    /// Entries at most.
-    pub capacity: u64,
-    /// Of an exact table: lines of the map, bytes and slots of each.
-    pub lines: u32,
-    pub line: usize,
-    pub slots: usize,
-    /// The number in the place of the address of its lines, which lie in one value. `None`: they
-    /// are values of a map.
-    pub direct: Option<u64>,
-    /// Keys or values have bytes: they lie in scratch.
-    pub wide: bool,
-    /// Of prefixes: the map has the bytes of a key in the opposite order.
-    pub reversed: bool,
-    /// Of a ring: bytes of the map.
-    pub ring: u32,
-    /// Each processor has a part of its own: bytes of the numbers of a value, which are summed.
-    pub sums: Option<Vec<usize>>,
-}
-
-impl XdpTable {
-    /// Packets change its entries under locks.
-    pub fn is_locked(&self) -> bool {
-        matches!(self.kind, TableKind::Exact | TableKind::Array)
-    }
-
-    /// Bytes of all lines, of one part.
-    pub fn bytes(&self) -> usize {
-        self.lines as usize * self.line
-    }
-
-    /// Whether its lines, of so many parts, are reached by an address: the verifier follows offsets
-    /// below 512 MiB only.
-    pub fn is_direct(&self, parts: u32) -> bool {
-        self.direct.is_some() && self.bytes().saturating_mul(parts as usize) <= tables::DIRECT_MAX
-    }
-
-    pub fn key_words(&self) -> usize {
-        self.key.div_ceil(8)
-    }
-
-    pub fn value_words(&self) -> usize {
-        self.value.div_ceil(8)
-    }
-
-    /// Of a wildcard table: the numbers that stand for addresses, of its list of masks and of the
-    /// filter in front of its entries.
-    pub fn wildcard_numbers(&self) -> (u64, u64) {
-        let first = tables::DIRECT_LIST + 2 * u64::from(self.table.0);
-        (first, first + 1)
-    }
-
-    /// The map of the first entries of its buckets, and how many these are: a power of two.
-    pub fn heads(&self) -> String {
-        format!("h{}", &self.map[1..])
-    }
-
-    pub fn buckets(&self) -> u64 {
-        (2 * self.capacity).next_power_of_two().max(64)
-    }
-
-    /// Places of the map of its entries. Number 0 is none. More than there are entries: one that is
-    /// replaced stays for a while.
-    pub fn places(&self) -> u64 {
-        1 + self.capacity + (self.capacity / 16).max(64)
-    }
-
-    /// Words of that filter, a power of two: sixteen bits for an entry.
-    pub fn filter_words(&self) -> u64 {
-        (self.capacity / 4).next_power_of_two().clamp(16, 1 << 20)
-    }
-
-    /// Where a slot of a line begins, in bytes from the map's begin: the time of the last use, key
-    /// and value.
-    pub fn slot_at(&self, line: usize, slot: usize) -> usize {
-        line * self.line + tables::head(self.slots) + slot * 8 * (1 + self.key_words() + self.value_words())
-    }
-}
-
 /// Makes the programs of handlers. `instances`: of a port. `None`: one is no handler of frames.
 pub fn emit(m: &Module, handlers: &[HandlerId], instances: &dyn Fn(PortId) -> u32) -> Option<XdpSource> {
+    let (source, io) = emit_text(m, handlers, instances, None)?;
+    let far = |apart| emit_text(m, handlers, instances, Some((io, apart))).map(|made| made.0.text);
+    Some(XdpSource { far_text: far(false)?, apart_text: far(true)?, ..source })
+}
+
+/// `far`: locals lie in memory. Parts share so many bytes with their callers as they do without it.
+/// The flag: rounds of loops are parts, too. All but the text is equal. The result has these bytes,
+/// too.
+fn emit_text(
+    m: &Module,
+    handlers: &[HandlerId],
+    instances: &dyn Fn(PortId) -> u32,
+    far: Option<(usize, bool)>,
+) -> Option<(XdpSource, usize)> {
     let mut g = Gen::new(m);
     (g.xdp, g.lines) = (true, true);
+    (g.xdp_far.on, (g.xdp_io, g.xdp_far.apart)) = (far.is_some(), far.unwrap_or_default());
     g.instances = m.ports.iter().enumerate().map(|(n, _)| instances(PortId(n as u32)).max(1)).collect();
     g.plan_frames();
     let mut programs = programs(&g, handlers)?;
@@ -276,7 +211,7 @@ pub fn emit(m: &Module, handlers: &[HandlerId], instances: &dyn Fn(PortId) -> u3
     let has_copies = code.contains("WL_FRAME_NEAR(");
     let head = format!(
         "/* {} : generated by Wireloom for the XDP hook; do not edit. */\n#define WL_LAYERS {}\n#define WL_SLOTS {}\n\
-         #define WL_FAULTS {faults}\n#define WL_KINDS {faults}\n#define WL_PLACES {places}\n#define WL_PORTS {}\n#define WL_NOTED {}\n#define WL_ENTRY_WORDS {}\n#define WL_FILTERS {}\n#define WL_MARKS {}\n{}#include \"bpf.h\"\n\n\
+         #define WL_FAULTS {faults}\n#define WL_KINDS {faults}\n#define WL_PLACES {places}\n#define WL_PORTS {}\n#define WL_NOTED {}\n#define WL_ENTRY_WORDS {}\n#define WL_FILTERS {}\n#define WL_MARKS {}\n{}{}#include \"bpf.h\"\n\n\
          #pragma clang diagnostic ignored \"-Wunused-label\"\n#pragma clang diagnostic ignored \"-Wunused-function\"\n\
          #pragma clang diagnostic ignored \"-Wunused-variable\"\n#pragma clang diagnostic ignored \"-Wunused-but-set-variable\"\n\n",
         names::comment(&m.app),
@@ -287,6 +222,7 @@ pub fn emit(m: &Module, handlers: &[HandlerId], instances: &dyn Fn(PortId) -> u3
         ways.entry.unwrap_or(0) / 8,
         u8::from(bodies.iter().any(|b| gives_away(m, &b.block))),
         u8::from(has_copies),
+        if far.is_some() { "#define WL_FAR\n" } else { "" },
         scratch.map(of_scratch).unwrap_or_default(),
     );
     let changes: String = tables.iter().map(|t| tables::xdp_changes(m, t)).collect();
@@ -298,18 +234,21 @@ pub fn emit(m: &Module, handlers: &[HandlerId], instances: &dyn Fn(PortId) -> u3
         // More than 32 bytes in front of a frame.
         || ways.entry.is_some_and(|n| n > 16);
     let maps = g.xdp_maps(&programs, &ways);
-    let text = [head, g.types.clone(), state, maps, g.data.clone(), g.helpers.clone(), functions, walks, code, changes]
-        .join("\n");
-    Some(XdpSource {
+    let text: String =
+        [head, g.types.clone(), state, maps, g.data.clone(), g.helpers.clone(), functions, walks, code, changes]
+            .join("\n");
+    let source = XdpSource {
         programs,
         lines: std::mem::take(&mut g.xdp_lines),
         has_copies,
-        text: gen::indent(&text),
+        text: gen::indent(&if far.is_some() { far::notes_in_memory(&text) } else { text }),
+        far_text: String::new(),
+        apart_text: String::new(),
         counters: m.counters.len(),
         faults,
         places,
         tables,
-        state_bytes: g.xdp_state_bytes() + g.xdp_places_bytes() + g.xdp_io.iter().sum::<usize>(),
+        state_bytes: g.xdp_state_bytes() + g.xdp_places_bytes() + g.xdp_frame_bytes(ways.entry),
         timed,
         looped,
         scratch_bytes: scratch.map_or(0, |(_, wide)| 4 * ROOM + 8 * wide),
@@ -318,7 +257,8 @@ pub fn emit(m: &Module, handlers: &[HandlerId], instances: &dyn Fn(PortId) -> u3
         params: g.xdp_params_of(),
         target,
         entry: ways.entry,
-    })
+    };
+    Some((source, g.xdp_io))
 }
 
 /// Which frames have notes: `WL_NOTED` of `support/bpf.h`.
@@ -546,14 +486,14 @@ impl<'m> Gen<'m> {
             .map(|(n, s)| format!("{} s_{};\n", self.cty(s.ty), names::state(m, StateId(n as u32))))
             .collect();
         let room = (self.xdp_state_bytes() / 8).max(1);
-        let io: String =
-            (0..).zip(&self.xdp_io).map(|(n, bytes): (u32, _)| format!("uint64_t io{n}[{}];\n", bytes / 8)).collect();
+        let io: String = (0..parts::DEPTH).map(|n| format!("uint64_t io{n}[{}];\n", self.xdp_io / 8)).collect();
         format!(
             "/* Of one processor. */\nstruct app_state {{\nuint64_t fate[{FATES}]; /* frames, by what became of them */\nuint64_t alone; /* no other processor is at a table */\nuint64_t ringed; /* parts of frames go through a ring */\nuint64_t lost; /* lines of the log */\nuint64_t mine; /* nobody else is at its part of tables */\nuint64_t part;\nuint64_t counter[{}];\n\
-             uint64_t fault[WL_FAULTS];\nuint64_t table[{}][{STATISTICS}];\nuint64_t placed[WL_PLACES][WL_KINDS]; /* faults */\nstruct wl_places in;\n{io}uint64_t begun;\nunion {{\nstruct {{\n{states}}};\nuint64_t room[{}];\n}};\n}} __attribute__((aligned(64)));\n\
+             uint64_t fault[WL_FAULTS];\nuint64_t table[{}][{STATISTICS}];\nuint64_t placed[WL_PLACES][WL_KINDS]; /* faults */\nstruct wl_places in;\nstruct wl_between between;\n{io}uint64_t far[{}]; /* values of one frame */\nuint64_t begun;\nunion {{\nstruct {{\n{states}}};\nuint64_t room[{}];\n}};\n}} __attribute__((aligned(64)));\n\
              _Static_assert(sizeof(struct app_state) == WL_STATE, \"the loader makes room for it\");\n",
             m.counters.len().max(1),
             tables.len().max(1),
+            self.xdp_far.words(),
             room
         )
     }
@@ -564,10 +504,15 @@ impl<'m> Gen<'m> {
         ((2 * (3 * layers + slots) + layers).next_multiple_of(4) + 12).next_multiple_of(8)
     }
 
+    /// Bytes for the frame at hand: of parts, between them, and locals in memory.
+    fn xdp_frame_bytes(&self, entry: Option<u32>) -> usize {
+        parts::DEPTH * self.xdp_io + framed_parts::between_bytes(entry) + 8 * self.xdp_far.words()
+    }
+
     /// Room for the values of all states: enough for whatever padding C puts between them.
     fn xdp_state_bytes(&self) -> usize {
-        let of = |s: &State| 8 + 3 * (layout::size(self.m, s.ty) as usize).next_multiple_of(8);
-        self.m.states.iter().filter(|s| placement::is_value(self.m, s.ty)).map(of).sum::<usize>().max(8)
+        let values = self.m.states.iter().filter(|s| placement::is_value(self.m, s.ty));
+        values.map(|s| bytes_of(self.m, s.ty)).sum::<usize>().max(8)
     }
 
     /// The maps of interfaces, and the constants that the loader sets.
@@ -620,21 +565,25 @@ impl<'m> Gen<'m> {
         let mut b = BodyGen::new(self, Owner::Frame, &h.body);
         (b.xdp.port, b.xdp.name, b.xdp.whole) = (Some(p.port), p.name.clone(), Some(&h.body.block));
         b.xdp.ways = std::mem::take(ways);
-        b.declare(1);
+        let far = b.xdp_declare(1, FarOwner::Handler);
         b.block(&h.body.block);
-        let (decls, out, parts) = (b.decls, b.out, b.xdp.functions);
+        let (decls, out, parts) = (b.decls, framed_parts::with_parts(&b.out, &first), far + &b.xdp.functions);
         *ways = b.xdp.ways;
         let init = self.xdp_begin();
         let uses = |what: &str| [&*out, &*decls, &*parts, functions].iter().any(|text| text.contains(what));
         let timed = uses("x->core->") || tables.iter().any(|t| t.stamped && uses(&format!("{}_", t.map)));
-        let time = if timed { "core.now = wl_now();\n" } else { "" };
-        let wall = if uses("x->core->wall") { "core.wall = WL_MANUAL ? core.now : core.now + wl_wall;\n" } else { "" };
+        let time = if timed { "x->core->now = wl_now();\n" } else { "" };
+        let wall = if uses("x->core->wall") {
+            "x->core->wall = WL_MANUAL ? x->core->now : x->core->now + wl_wall;\n"
+        } else {
+            ""
+        };
         // A second receiving queue that has come since the start.
         let alone = match tables.iter().any(XdpTable::is_locked) {
             true => "if (WL_UNLIKELY(x->state->alone && ctx->rx_queue_index)) {\nwl_count_fault(x, WL_F_OVERLOAD, 0);\nx->state->fate[XDP_DROP]++;\nreturn XDP_DROP;\n}\n",
             false => "",
         };
-        p.gives = out.contains("fate = WL_PROCESS;");
+        p.gives = uses("fate = WL_PROCESS;");
         // One core takes the parts of all frames: so it is in an app with segments.
         p.ringed = p.gives && !m.segments.is_empty() && m.ports.iter().any(|q| q.carries.part != FramePart::Whole);
         let filter = gives_away(m, &h.body.block);
@@ -659,7 +608,7 @@ impl<'m> Gen<'m> {
         format!(
             "{parts}{on}{copy}/* {} */\nSEC(\"xdp\") int {name}(struct xdp_md *ctx) {{\nwl_core core = {{0}};\nwl_fx fx = {{.core = &core, .ctx = ctx, .filter = {filter}}}, *x = &fx;\n\
              const uint32_t cpu = bpf_get_smp_processor_id();\nx->state = wl_state_of(cpu);\n\
-             if (!x->state) return XDP_ABORTED;\n{alone}WL_BYTES_BEGIN(x);\n{time}{wall}{instance}{init}int fate;\n{near}{{\nwl_view view;\n{parse}(x, &view);\nx->sure = 0;\nfate = {name}_on(x, &view);\n}}\n\
+             if (!x->state) return XDP_ABORTED;\nWL_BEGIN_NOTES(x);\n{alone}WL_BYTES_BEGIN(x);\n{time}{wall}{instance}{init}int fate;\n{near}{{\nwl_view view;\n{parse}(x, &view);\nx->sure = 0;\nfate = {name}_on(x, &view);\n}}\n\
              if (WL_UNLIKELY(fate == WL_FAULTY)) {{\n{faulty}}}\n{gives}x->state->fate[fate & {}]++;\nreturn WL_VERDICT(fate);\n}}\n\
              {}",
             names::comment(&h.name),
@@ -698,7 +647,7 @@ impl<'m> BodyGen<'_, 'm> {
         let set: std::collections::BTreeSet<LocalId> = blocks.iter().flat_map(|b| parts::changed(b)).collect();
         let text: String = set.into_iter().filter_map(|l| self.forget(l)).collect();
         let view = match self.owner {
-            Owner::Frame if self.xdp.depth == 0 => format!("WL_JOIN_BRANCHES({});", self.name(LocalId(0))),
+            Owner::Frame if !self.xdp.frameless => format!("WL_JOIN_BRANCHES({});", self.name(LocalId(0))),
             Owner::Handler { .. } | Owner::Frame | Owner::Func { .. } | Owner::Protocol { .. } => String::new(),
         };
         if !text.is_empty() || !view.is_empty() {
@@ -710,7 +659,7 @@ impl<'m> BodyGen<'_, 'm> {
     pub(super) fn forget(&self, l: LocalId) -> Option<String> {
         let mut text = String::new();
         // The verifier does not know what lies in memory.
-        if self.xdp.depth > 0 {
+        if self.xdp.depth > 0 || self.is_far(l) {
             return None;
         }
         self.forget_at(self.locals[l.index()].ty, &self.name(l), &mut text);

@@ -7,7 +7,8 @@
 //! lock. A program of its own makes changes from outside ([`XdpTable::program`]), so that no thread
 //! of the process ever holds such a lock.
 
-use super::{table_kinds, XdpTable};
+use super::table::{head, XdpTable, DIRECT_MAX, SLOTS, SLOTS_AT_MOST};
+use super::table_kinds;
 use crate::body::BodyGen;
 use crate::gen::Gen;
 use crate::names::{self, mangle};
@@ -24,19 +25,6 @@ pub const SWEEP: u64 = 4;
 /// Reads an entry, which is no use of it.
 pub const LOOK: u64 = 5;
 
-/// Bytes of a line before its slots: the lock, the number of entries in other lines, and the marks
-/// of the slots. With a fourth slot there is room for more marks.
-pub fn head(slots: usize) -> usize {
-    if slots > SLOTS {
-        16
-    } else {
-        8
-    }
-}
-/// Slots of a line: at least, and at most.
-const SLOTS: usize = 3;
-const SLOTS_AT_MOST: usize = 4;
-
 /// Bytes of a line with slots of so many bytes, and its slots: as few cache lines as will do.
 fn line_of(slot: usize) -> (usize, usize) {
     let bytes = (head(SLOTS) + SLOTS * slot).next_multiple_of(64);
@@ -51,12 +39,8 @@ fn lines(capacity: u64, slots: u64) -> u64 {
     wanted.div_ceil(slots).max(LINES)
 }
 
-/// Lines of up to so many bytes are reached by an address.
-pub(super) const DIRECT_MAX: usize = 256 << 20;
 /// The number in the place of the first table's address.
 const DIRECT: u64 = 0x7a4c_96d2_e81b_3f00;
-/// The number in the place of the address of the first table's list of masks.
-pub(super) const DIRECT_LIST: u64 = 0x2be9_50c7_3d86_f400;
 
 /// Lines at least: an entry has others to go to.
 const LINES: u64 = 16;
@@ -378,6 +362,9 @@ impl<'m> BodyGen<'_, 'm> {
     /// Behind a search the verifier does not know whether an entry was found. Nor does it know its
     /// value, which else would tell the ways apart.
     pub(super) fn xdp_found(&self, dst: LocalId) -> String {
+        if self.is_far(dst) {
+            return String::new();
+        }
         let (place, mut value) = (self.name(dst), String::new());
         if let (Ty::Option(inner), 0) = (self.g.m.ty(self.locals[dst.index()].ty), self.xdp.depth) {
             self.forget_at(*inner, &format!("{place}.v"), &mut value)

@@ -1,0 +1,25 @@
+//! Programs of an object, and their way through the verifier.
+
+use crate::error::{asks_for_log, missing, of_loading, of_program};
+use crate::Error;
+use aya::programs::Xdp;
+use aya::{Ebpf, EbpfLoader, VerifierLogLevel};
+use wireloom_codegen_c::xdp::XdpSource;
+
+/// Loads all programs. The verifier's words of each instruction are asked for only to name a place:
+/// it takes seconds to write those of a long program.
+pub(crate) fn load_programs(loader: &mut EbpfLoader, bytes: &[u8], source: &XdpSource) -> Result<Ebpf, Error> {
+    let mut load = |level| {
+        let mut ebpf = loader.verifier_log_level(level).load(bytes).map_err(of_loading)?;
+        source.names().try_for_each(|name| program(&mut ebpf, name)?.load().map_err(|e| of_program(name, e)))?;
+        Ok(ebpf)
+    };
+    match load(if asks_for_log() { VerifierLogLevel::default() } else { VerifierLogLevel::STATS }) {
+        Err(Error::Refused { .. }) if !asks_for_log() => load(VerifierLogLevel::default()),
+        loaded => loaded,
+    }
+}
+
+pub(crate) fn program<'e>(ebpf: &'e mut Ebpf, name: &str) -> Result<&'e mut Xdp, Error> {
+    ebpf.program_mut(name).and_then(|p| p.try_into().ok()).ok_or_else(|| missing(name))
+}
