@@ -149,6 +149,7 @@ impl Storm {
         let app = App::new(program.clone(), module.desc(), &sets).expect("a program and its description");
         let sim = Sim::new(vec![app]).expect("the app is simulated");
         sim.net.asynchronous(seed % 2 == 1);
+        sim.net.mix(seed);
         if seed % 3 == 1 {
             sim.net.parts(2);
         }

@@ -166,11 +166,13 @@ impl Core {
     }
 
     /// Whether the next message of a member must wait: its handler is under way, or the output that
-    /// its last one went to is full.
+    /// its last one went to is full. A member that is paused for an output waits until that output
+    /// has drained, which ends the pause. Input that has come before may find room earlier.
     pub(super) fn member_waits(&self, id: Id) -> bool {
         let c = &self.conns[id];
         c.count > 0
             || c.on_hold
+            || c.has(flag::FLOW)
             || self.is_crowded()
             || self.conns.get(c.behind).is_some_and(|d| d.out.len() > HIGH || d.after.is_some())
     }
@@ -185,6 +187,7 @@ impl Core {
         let c = &mut self.conns[id];
         c.answered = c.answered.saturating_add(1);
         c.ignored = 0;
+        debug_assert!(!c.has(flag::FLOW), "nobody would end its pause");
         c.behind = Id::NIL;
         if flags & WL_M_CLOSE != 0 {
             c.set(flag::LAST);

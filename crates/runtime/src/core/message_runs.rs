@@ -8,7 +8,7 @@
 use super::conversation::{ENDING, UPSTREAM};
 use super::ports::NO_HANDLER;
 use super::slab::Id;
-use super::types::{Mode, CLIENT};
+use super::types::{flag, Mode, CLIENT};
 use super::{Core, Raw, HIGH};
 use crate::abi::*;
 
@@ -51,6 +51,7 @@ impl Core {
         let c = &mut self.conns[id];
         c.answered = c.answered.saturating_add(messages);
         (c.ignored, c.heard) = (0, true);
+        debug_assert!(!c.has(flag::FLOW), "nobody would end its pause");
         c.behind = Id::NIL;
         if id == client {
             c.at_rest = false;

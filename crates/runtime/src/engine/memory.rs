@@ -130,6 +130,8 @@ struct World {
     /// As in the epoll engine.
     rooms: HashMap<Token, usize>,
     asynchronous: bool,
+    /// Events of a poll come in an order that this number says; 0: line after line.
+    order: u64,
     /// How many connections one poll looks at, and where the next one goes on.
     part: usize,
     seen: usize,
@@ -203,6 +205,7 @@ impl Memory {
             exhausted: false,
             rooms: HashMap::new(),
             asynchronous: false,
+            order: 0,
             part: usize::MAX,
             seen: 0,
             next_port: 10_000,
@@ -326,6 +329,40 @@ impl Memory {
     }
 }
 
+/// Mixes events by a number; the next number. Those of one connection keep their order.
+fn mixed(events: &mut Vec<Event>, mut order: u64) -> u64 {
+    let of = |e: &Event| match *e {
+        Event::AcceptFailed { listener } => Some(listener),
+        Event::Accepted { conn, .. }
+        | Event::Connected { conn }
+        | Event::ConnectFailed { conn, .. }
+        | Event::Data { conn, .. }
+        | Event::Eof { conn }
+        | Event::Broken { conn }
+        | Event::Writable { conn }
+        | Event::Sent { conn, .. } => Some(conn),
+        Event::Woken => None,
+    };
+    let mut lines: Vec<(Option<Token>, VecDeque<Event>)> = Vec::new();
+    for e in events.drain(..) {
+        match lines.iter_mut().find(|l| l.0 == of(&e)) {
+            Some(l) => l.1.push_back(e),
+            None => lines.push((of(&e), VecDeque::from([e]))),
+        }
+    }
+    while !lines.is_empty() {
+        order ^= order << 13;
+        order ^= order >> 7;
+        order ^= order << 17;
+        let k = order as usize % lines.len();
+        events.extend(lines[k].1.pop_front());
+        if lines[k].1.is_empty() {
+            lines.swap_remove(k);
+        }
+    }
+    order
+}
+
 impl Engine for Memory {
     fn name(&self) -> &'static str {
         "memory"
@@ -392,6 +429,9 @@ impl Engine for Memory {
             Self::gather(&mut self.batch, &mut w, i, events);
         }
         w.seen = if end == w.lines.len() { 0 } else { end };
+        if w.order != 0 {
+            w.order = mixed(events, w.order);
+        }
         if std::mem::take(&mut w.woken) {
             events.push(Event::Woken);
         }
@@ -580,6 +620,12 @@ impl Network {
     /// While true, writes are `InFlight` until the next poll, as with io_uring.
     pub fn asynchronous(&self, yes: bool) {
         self.world.borrow_mut().asynchronous = yes;
+    }
+
+    /// Events of a poll come in an order of this number, as a kernel's completions do: those of a
+    /// connection in order, and those of others between them. 0: line after line.
+    pub fn mix(&self, order: u64) {
+        self.world.borrow_mut().order = order;
     }
 
     /// Batches come in parts: one poll looks at so many connections, as epoll does.

@@ -119,6 +119,7 @@ fn torture(seed: u64, rounds: u32) -> (u64, u64) {
     let mut s = sim(exclusive, &set);
     let sets: Vec<(&str, &str)> = set.iter().filter_map(|t| t.split_once('=')).collect();
     s.net.asynchronous(seed % 2 == 1);
+    s.net.mix(seed % 4 / 2 * seed);
     if seed % 3 == 1 {
         s.net.parts(2);
     }
