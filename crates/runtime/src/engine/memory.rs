@@ -622,8 +622,8 @@ impl Network {
         self.world.borrow_mut().asynchronous = yes;
     }
 
-    /// Events of a poll come in an order of this number, as a kernel's completions do: those of a
-    /// connection in order, and those of others between them. 0: line after line.
+    /// Events of a poll come in an order of this number, as a kernel's completions do. Those of one
+    /// connection keep theirs. 0: line after line.
     pub fn mix(&self, order: u64) {
         self.world.borrow_mut().order = order;
     }
