@@ -231,6 +231,7 @@ fn resident() -> usize {
 #[test]
 fn ten_thousand_idle_connections_are_small() {
     let _alone = alone();
+    let _descriptors = crate::engine::tests::most_descriptors();
     // Half of the descriptors are the clients'; other tests of this process need some too.
     let want = 10_000.min((crate::server::options::raise_descriptor_limit() as usize).saturating_sub(4000) / 2);
     let app = test_program::app(true, &[&format!("port={}", free_port())]);

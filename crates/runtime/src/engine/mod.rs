@@ -246,4 +246,4 @@ impl Waker {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

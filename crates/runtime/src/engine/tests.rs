@@ -68,10 +68,12 @@ impl Bed {
         true
     }
 
+    /// Polls for so long, and some times also on a slow machine.
     fn for_ms(&mut self, ms: u64) {
-        let end = Instant::now() + Duration::from_millis(ms);
-        while Instant::now() < end {
+        let (end, mut polls) = (Instant::now() + Duration::from_millis(ms), 0);
+        while Instant::now() < end || polls < 8 {
             self.poll_once(5);
+            polls += 1;
         }
     }
 
@@ -178,6 +180,11 @@ fn raise_descriptor_limit() {
 /// some.
 static DESCRIPTORS: std::sync::RwLock<()> = std::sync::RwLock::new(());
 
+/// The turn of a test that takes or counts most descriptors of the process.
+pub(crate) fn most_descriptors() -> std::sync::RwLockWriteGuard<'static, ()> {
+    DESCRIPTORS.write().unwrap_or_else(|e| e.into_inner())
+}
+
 fn share() -> std::sync::RwLockReadGuard<'static, ()> {
     DESCRIPTORS.read().unwrap_or_else(|e| e.into_inner())
 }
@@ -240,7 +247,7 @@ fn connects_and_talks() {
         let t = b.engine.connect(l.local_addr().unwrap()).unwrap();
         // Output before the connection stands is refused and becomes possible later.
         b.send(t, b"early");
-        b.poll_once(0);
+        b.for_ms(1);
         let (mut s, _) = l.accept().unwrap();
         s.write_all(b"welcome").unwrap();
         assert!(b.until(|b| b.data.get(&t).is_some_and(|d| d == b"welcome") && b.is_sent(t)));
@@ -434,6 +441,7 @@ fn short_output_survives_close() {
         let mut c = TcpStream::connect(addr).unwrap();
         let t = b.accept_one();
         b.send(t, b"bye");
+        assert!(b.until(|b| b.is_sent(t) || b.flying.contains(&t)));
         b.engine.close(t, false);
         b.for_ms(20);
         let mut got = Vec::new();
@@ -462,7 +470,7 @@ fn thousands_of_connections() {
                 c.write_all(&[round, i as u8, (i >> 8) as u8]).unwrap();
             }
             assert!(b.until(|b| b.data.values().map(Vec::len).sum::<usize>() == 9000 * (round as usize + 1)));
-            b.for_ms(5);
+            assert!(b.until(|b| b.out.values().all(|(pieces, _)| pieces.is_empty())));
             for (i, c) in clients.iter_mut().enumerate() {
                 let mut got = [0; 3];
                 c.read_exact(&mut got).unwrap();
@@ -480,7 +488,7 @@ fn thousands_of_connections() {
 /// Bytes on a connection since the last poll are told before the next, of many as of one.
 #[test]
 fn input_that_waits_is_seen_before_a_write() {
-    let _g = DESCRIPTORS.read().unwrap_or_else(|e| e.into_inner());
+    let _g = share();
     for many in [2, 40, 400] {
         for mut b in engines() {
             let (_, addr) = b.listen();
@@ -534,7 +542,7 @@ fn input_that_waits_is_seen_before_a_write() {
 /// However many wait, no more come in than there are places.
 #[test]
 fn only_those_that_are_let_in_come_in() {
-    let _g = DESCRIPTORS.read().unwrap_or_else(|e| e.into_inner());
+    let _g = share();
     for mut b in engines() {
         let (l, addr) = b.listen();
         b.engine.admit(l, 10);
@@ -558,7 +566,7 @@ fn only_those_that_are_let_in_come_in() {
 
 #[test]
 fn descriptors_run_out_and_come_back() {
-    let _g = DESCRIPTORS.write().unwrap_or_else(|e| e.into_inner());
+    let _g = most_descriptors();
     for mut b in engines() {
         let (l, addr) = b.listen();
         let mut c = TcpStream::connect(addr).unwrap();
