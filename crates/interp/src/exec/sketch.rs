@@ -43,7 +43,7 @@ impl Sketch {
         let (h, places, bloom) = (self.hasher.hash_one(key), self.places, self.of == TableKind::Bloom);
         (0..if bloom { BLOOM_PLACES } else { ROWS }).map(move |i| {
             let x = h.wrapping_add(i.wrapping_mul(h.rotate_left(32) | 1)).wrapping_mul(0xd6e8_feb8_6659_fd93);
-            let place = (u128::from(x) * u128::from(places) >> 64) as u64;
+            let place = ((u128::from(x) * u128::from(places)) >> 64) as u64;
             (if bloom { place } else { i * places + place }) as usize
         })
     }
