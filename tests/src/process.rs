@@ -8,10 +8,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// The most bytes of an app that `wireloom build` makes: 10 MiB. One of the tests' profile has
-/// assertions, and may be larger by a tenth.
-pub const BUILT_MOST: u64 = if cfg!(debug_assertions) { 11 << 20 } else { 10 << 20 };
-
 /// True if the tool is installed. If not: says so, and fails the test in CI.
 pub fn require_tool(name: &str) -> bool {
     let found = std::env::var_os("PATH")

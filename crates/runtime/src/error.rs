@@ -26,10 +26,14 @@ impl Origin {
 
     /// The parameter that gives a port's address or names, if there is one.
     pub fn of_port(desc: &Desc, port: usize) -> Option<Origin> {
-        let (PortKind::Listen(value) | PortKind::Connect(value) | PortKind::Frames { names: value, .. }) =
-            &desc.ports[port].kind;
+        Origin::of_param(desc, Origin::param_of(&desc.ports[port].kind)?)
+    }
+
+    /// The number of that parameter.
+    pub fn param_of(kind: &PortKind) -> Option<u32> {
+        let (PortKind::Listen(value) | PortKind::Connect(value) | PortKind::Frames { names: value, .. }) = kind;
         let Value::Param(n) = value else { return None };
-        Origin::of_param(desc, *n)
+        Some(*n)
     }
 
     pub fn of_param(desc: &Desc, n: u32) -> Option<Origin> {

@@ -238,12 +238,15 @@ impl AppPorts<'_> {
 
     /// An error of a port's targets.
     fn failure(&self, port: PortId, text: String) -> Failure {
-        let desc = self.m.desc();
-        let name = &desc.ports[port.index()].name;
-        let is_bound = self.bind.iter().any(|b| b.0 == *name);
-        let origin =
-            if is_bound { Some(Origin::of_app("bind", &desc, name)) } else { Origin::of_port(&desc, port.index()) };
-        origin.map_or(Failure::Said(text.clone()), |origin| Failure::Of(origin, text))
+        let (m, port) = (self.m, &self.m.ports[port.index()]);
+        let (option, name) = match self.bind.iter().any(|b| b.0 == port.name) {
+            true => ("bind", Some(&port.name)),
+            false => ("set", Origin::param_of(&port.kind).map(|n| &m.params[n as usize].name)),
+        };
+        match name {
+            Some(name) => Failure::Of(Origin { option, name: name.clone(), app: m.app.clone() }, text),
+            None => Failure::Said(text),
+        }
     }
 
     /// An interface runs one program of an app.
