@@ -166,14 +166,23 @@ impl<'g, 'm> BodyGen<'g, 'm> {
         format!("{}goto fault;", self.unlocks(0))
     }
 
+    /// The kind of the fault of an activation; 0: none.
+    fn fault(&self) -> &'static str {
+        if self.g.xdp {
+            "WL_X(x)->fault"
+        } else {
+            "x->fault"
+        }
+    }
+
     fn unlocks(&self, down_to: usize) -> String {
         self.locked[down_to..].iter().rev().map(|t| format!("wl_table_unlock({t}); ")).collect()
     }
 
     pub fn check(&mut self, fallible: bool) {
         if fallible {
-            let leave = self.leave_fault();
-            line!(self, "if (WL_UNLIKELY(x->fault)) {{ {leave} }}");
+            let (fault, leave) = (self.fault(), self.leave_fault());
+            line!(self, "if (WL_UNLIKELY({fault})) {{ {leave} }}");
         }
     }
 
@@ -476,8 +485,8 @@ impl<'g, 'm> BodyGen<'g, 'm> {
         if e.may_fault() {
             let c = self.g.cty(ty);
             let store = self.g.store(ty, at, "v_");
-            let leave = self.leave_fault();
-            line!(self, "{{ {c} v_ = {text};\nif (WL_UNLIKELY(x->fault)) {{ {leave} }}\n{store} }}");
+            let (fault, leave) = (self.fault(), self.leave_fault());
+            line!(self, "{{ {c} v_ = {text};\nif (WL_UNLIKELY({fault})) {{ {leave} }}\n{store} }}");
         } else {
             let store = self.g.store(ty, at, &text);
             line!(self, "{store}");

@@ -339,7 +339,7 @@ impl Gen<'_> {
                 true => format!("state_in_{}", f.0),
                 false => self.expr(s, &self.m.packet[f.index()].init),
             },
-            ExprKind::FrameInstance(_) if self.xdp => "x->instance".into(),
+            ExprKind::FrameInstance(_) if self.xdp => "WL_X(x)->instance".into(),
             ExprKind::FrameTime(_) if self.xdp => "x->core->wall".into(),
             ExprKind::FrameInstance(l) => format!("(uint32_t){}->f->instance", local(s, *l)),
             ExprKind::FrameTime(l) => format!("{}->f->time", local(s, *l)),

@@ -72,7 +72,7 @@ impl<'m> BodyGen<'_, 'm> {
         if let [Stmt { kind: StmtKind::Emit(Emit::Bytes(e)), .. }] = body.as_slice() {
             if !matches!(&*uncast(self.g.m, e).kind, ExprKind::Builtin(Builtin::Concat, _)) {
                 let text = self.expr(e);
-                line!(self, "const wl_bytes whole_ = {text};\nx->out = whole_.n;");
+                line!(self, "const wl_bytes whole_ = {text};\nWL_X(x)->out = whole_.n;");
                 self.check(true);
                 return "whole_.p";
             }

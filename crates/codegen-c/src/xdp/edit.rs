@@ -336,8 +336,8 @@ impl<'m> BodyGen<'_, 'm> {
         let leave = self.leave_fault();
         line!(
             self,
-            "const uint32_t pos_ = {pos} & 65535, end_ = {end} & 65535, by_ = x->out - (end_ - pos_);\n\
-             if (WL_UNLIKELY(!wl_refill(x, {v}, pos_, end_, x->out, {from}))) {{ wl_fail(x, WL_F_OVERLOAD, {}); {leave} }}",
+            "const uint32_t pos_ = {pos} & 65535, end_ = {end} & 65535, by_ = WL_X(x)->out - (end_ - pos_);\n\
+             if (WL_UNLIKELY(!wl_refill(x, {v}, pos_, end_, WL_X(x)->out, {from}))) {{ wl_fail(x, WL_F_OVERLOAD, {}); {leave} }}",
             place.0
         );
         for k in &f.needed {

@@ -10,12 +10,6 @@ use crate::body::BodyGen;
 use crate::names;
 use wireloom_ir::*;
 
-/// The code with notes about the frame in memory: `WL_NOTES` of `support/bpf_activation.h`.
-pub(super) fn notes_in_memory(code: &str) -> String {
-    let notes = ["note", "keep", "entry", "place", "instance", "used", "out", "fault"];
-    notes.iter().fold(code.to_string(), |text, n| text.replace(&format!("x->{n}"), &format!("WL_X(x)->{n}")))
-}
-
 impl<'m> BodyGen<'_, 'm> {
     /// Declares the locals from number `from` on: in memory, or else as others do. The result is
     /// the struct that they lie in.

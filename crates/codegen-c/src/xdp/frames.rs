@@ -31,7 +31,7 @@ impl<'m> BodyGen<'_, 'm> {
                 let redirect =
                     format!("i_ < {n} ? (int)bpf_redirect_map(&wl_ports, {at} + i_, XDP_ABORTED) : XDP_DROP");
                 match way {
-                    Fate::Back => line!(self, "fate = i_ == x->instance ? XDP_TX : {redirect}; }}"),
+                    Fate::Back => line!(self, "fate = i_ == WL_X(x)->instance ? XDP_TX : {redirect}; }}"),
                     Fate::Kernel | Fate::Redirected | Fate::Process => line!(self, "fate = {redirect}; }}"),
                 }
             }
@@ -58,18 +58,18 @@ impl<'m> BodyGen<'_, 'm> {
         self.check(index.may_fault());
         let v = self.name(LocalId(0));
         match entry.part {
-            FramePart::Whole => line!(self, "x->keep = 0;"),
-            FramePart::Nothing => line!(self, "x->keep = 1;"),
+            FramePart::Whole => line!(self, "WL_X(x)->keep = 0;"),
+            FramePart::Nothing => line!(self, "WL_X(x)->keep = 1;"),
             FramePart::Headers(behind) => {
-                line!(self, "x->keep = {v}->top + {behind};\nwl_entry_u32(x->entry, 0, wl_there({v}->n, x->keep));")
+                line!(self, "WL_X(x)->keep = {v}->top + {behind};\nwl_entry_u32(WL_X(x)->entry, 0, wl_there({v}->n, WL_X(x)->keep));")
             }
         }
         for f in &entry.fields {
             let (ty, value) = (m.packet[f.field.index()].ty, state.iter().find(|c| c.field == f.field));
             let text = self.expr(value.map_or(&m.packet[f.field.index()].init, |c| &c.value));
-            line!(self, "{}(x->entry, {}, {text});", stored(m, ty), f.at);
+            line!(self, "{}(WL_X(x)->entry, {}, {text});", stored(m, ty), f.at);
         }
-        line!(self, "x->note = WL_NOTE({own}, i_, {mark});\nfate = WL_PROCESS; }}");
+        line!(self, "WL_X(x)->note = WL_NOTE({own}, i_, {mark});\nfate = WL_PROCESS; }}");
     }
 
     /// Sends the frame to all instances of a port; `others`: but for the one that it came from.

@@ -241,7 +241,7 @@ fn emit_text(
         programs,
         lines: std::mem::take(&mut g.xdp_lines),
         has_copies,
-        text: gen::indent(&if far.is_some() { far::notes_in_memory(&text) } else { text }),
+        text: gen::indent(&text),
         far_text: String::new(),
         apart_text: String::new(),
         counters: m.counters.len(),
@@ -318,8 +318,8 @@ fn ends(p: &XdpProgram, filter: bool, view: &str) -> (String, &'static str, Stri
         false => String::new(),
     };
     let faulty = match filter {
-        true => "x->note = WL_OWN;\nx->keep = 0;\nfate = WL_PROCESS;\n",
-        false => "wl_count_fault(x, x->fault, x->place);\nfate = XDP_DROP;\n",
+        true => "WL_X(x)->note = WL_OWN;\nWL_X(x)->keep = 0;\nfate = WL_PROCESS;\n",
+        false => "wl_count_fault(x, WL_X(x)->fault, WL_X(x)->place);\nfate = XDP_DROP;\n",
     };
     let gives = match (p.gives, p.ringed) {
         (true, true) => {
@@ -589,8 +589,8 @@ impl<'m> Gen<'m> {
         let filter = gives_away(m, &h.body.block);
         let (wrong, faulty, gives) = ends(p, filter, &first);
         let instance = match p.interfaces() {
-            Some(name) if p.gives || uses("x->instance") => format!(
-                "_Pragma(\"unroll\") for (uint32_t j_ = 0; j_ < {}; j_++) if ({name}[j_] == ctx->ingress_ifindex) x->instance = j_;\nx->instance ^= (uint32_t)wl_unknown;\n",
+            Some(name) if p.gives || uses("WL_X(x)->instance") => format!(
+                "_Pragma(\"unroll\") for (uint32_t j_ = 0; j_ < {}; j_++) if ({name}[j_] == ctx->ingress_ifindex) WL_X(x)->instance = j_;\nWL_X(x)->instance ^= (uint32_t)wl_unknown;\n",
                 p.instances
             ),
             _ => String::new(),

@@ -130,7 +130,7 @@ impl<'m> BodyGen<'_, 'm> {
              wl_core core = {{0}};\nwl_fx fx = {{.core = &core}}, *x = &fx;\nconst uint32_t cpu = bpf_get_smp_processor_id();\n\
              x->state = wl_state_of(cpu);\nif (!io || !x->state) return 1;\nWL_FIND_NOTES(x);\nWL_PART_BEGIN(x, io);\n\
              x->core->now = io->now;\nx->core->wall = io->wall;\n{locals}{code}WL_PART_END(x, io);\nreturn {i} ? 0 : 2;\n\
-             fault:;\nio->fault = x->fault;\nio->place = x->place;\nreturn 1;\n}}\n\n"
+             fault:;\nio->fault = WL_X(x)->fault;\nio->place = WL_X(x)->place;\nreturn 1;\n}}\n\n"
         ));
         name
     }

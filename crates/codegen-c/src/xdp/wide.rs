@@ -67,7 +67,7 @@ impl<'m> BodyGen<'_, 'm> {
         let leave = self.leave_fault();
         line!(
             self,
-            "const uint32_t b_ = x->used;\nif (WL_UNLIKELY(!wl_has_room(x, {}))) {{ {leave} }}\n\
+            "const uint32_t b_ = WL_X(x)->used;\nif (WL_UNLIKELY(!wl_has_room(x, {}))) {{ {leave} }}\n\
              uint64_t *v_ = (uint64_t *)WL_SPOT(x->scratch->b, b_);",
             self.xdp_wide_bytes(t)
         );
