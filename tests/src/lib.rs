@@ -35,7 +35,7 @@ pub mod whole;
 
 pub use client::{Client, CLOSING, PATIENCE};
 pub use dialogue::{tag, Dialogue};
-pub use ports::free_port;
+pub use ports::{free_port, Ports};
 pub use process::{
     client_library, finish, fully_compiled, quickly_compiled, require_tool, servers, Output, Process, Wireloom,
 };

@@ -7,40 +7,45 @@
 use std::collections::HashSet;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
-use std::sync::Mutex;
+use std::sync::{LazyLock, Mutex};
 
 /// Below the kernel's ephemeral range, so outgoing connections have none of them.
 const FIRST: u16 = 10_000;
 const BLOCK: u16 = 64;
 const BLOCKS: u16 = (32_768 - FIRST) / BLOCK;
 
-/// The blocks of this process: each is its own while the socket lives.
-struct Ports {
+/// Blocks of ports that nobody else has while this lives.
+#[derive(Default)]
+pub struct Ports {
     blocks: Vec<UnixListener>,
     /// The ports of the last block that are still to be handed out.
     left: std::ops::Range<u16>,
 }
 
-static PORTS: Mutex<Ports> = Mutex::new(Ports { blocks: Vec::new(), left: 0..0 });
+static PORTS: LazyLock<Mutex<Ports>> = LazyLock::new(Mutex::default);
 
 /// A port that is this process's alone, and free. No port is handed out twice before the machine's
 /// blocks are used up.
 pub fn free_port() -> u16 {
-    let mut ports = PORTS.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    loop {
-        let used = ports_in_use();
-        for port in ports.left.by_ref() {
-            if !used.contains(&port) {
-                return port;
-            }
-        }
-        ports.take_block();
-    }
+    PORTS.lock().unwrap_or_else(std::sync::PoisonError::into_inner).free_port()
 }
 
 impl Ports {
-    /// Takes a block that no other test binary has. A name of the abstract kind is free again once
-    /// its process has ended, however that was.
+    /// The next port that is not in use.
+    pub fn free_port(&mut self) -> u16 {
+        loop {
+            let used = ports_in_use();
+            for port in self.left.by_ref() {
+                if !used.contains(&port) {
+                    return port;
+                }
+            }
+            self.take_block();
+        }
+    }
+
+    /// Takes a block that nobody has. A name of the abstract kind is free again once its process
+    /// has ended, however that was.
     fn take_block(&mut self) {
         let begin = std::process::id() as u16 % BLOCKS;
         for block in (0..BLOCKS).map(|n| (begin + n) % BLOCKS) {

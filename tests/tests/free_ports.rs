@@ -3,7 +3,7 @@
 use std::net::TcpListener;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
-use wireloom_tests::free_port;
+use wireloom_tests::{free_port, Ports};
 
 /// Each child that is being started has a copy of all descriptors for a moment.
 #[test]
@@ -32,12 +32,14 @@ fn no_port_twice() {
     assert_eq!(ports.len(), 80);
 }
 
-/// A port in use is passed over, with TCP and UDP, on any address.
+/// A port in use is passed over, with TCP and UDP, on any address. The ports are the test's own:
+/// another test may just be given one that is bound here.
 #[test]
 fn none_in_use() {
-    let next = free_port() + 1;
+    let mut ports = Ports::default();
+    let next = ports.free_port() + 1;
     let _tcp = TcpListener::bind(("127.0.0.2", next));
     let _udp = std::net::UdpSocket::bind(("0.0.0.0", next + 1));
-    let given: Vec<u16> = (0..8).map(|_| free_port()).collect();
+    let given: Vec<u16> = (0..8).map(|_| ports.free_port()).collect();
     assert!(!given.contains(&next) && !given.contains(&(next + 1)), "{given:?}");
 }
