@@ -64,17 +64,45 @@ __attribute__((noinline)) int wl_append(uint32_t to, uint32_t from, uint32_t n) 
 
 /* ---- of frames and of the program ---- */
 
+/* So many bytes are copied word by word: a function of the kernel takes longer. The last word may
+   begin within the one before it. Fewer are copied without a call. */
+#define WL_BRIEF 128
+#define WL_BRIEFER 64
+/* A pointer to 8 bytes of the frame. A frame of several pieces may have them elsewhere: then the
+   kernel's function is asked. */
+#define WL_IN_FRAME(at) ({ uint64_t o_ = (at); WL_KEEP(o_); o_ &= WL_AT; const uint8_t *w_ = data + o_; WL_KEEP(w_); \
+    if (w_ + 8 > data_end) goto elsewhere; \
+    (uint64_t *)w_; })
 __attribute__((noinline)) int wl_load_bytes(struct xdp_md *ctx, uint32_t to, uint32_t at, uint32_t n) {
     struct wl_scratch *s = wl_scratch_here();
     if (!s || !n) return 0;
     return bpf_xdp_load_bytes(ctx, at, WL_SPOT(s->b, to), (uint32_t)WL_SOME(n)) == 0;
+}
+/* The same of few bytes; false: they are not few. */
+WL_INLINE bool wl_load_few(wl_fx *x, uint32_t to, uint32_t at, uint32_t n) {
+#ifndef WL_PLACES_KEPT
+    const uint8_t *data = x->data, *data_end = x->end;
+    uint8_t *t = WL_SPOT(x->scratch->b, to);
+    uint32_t all = n, begin = at;
+    WL_FORGET_NUMBER(all); /* numbers of their own for the verifier: the ways from here join */
+    WL_FORGET_NUMBER(begin);
+    if (all < 8 || all > WL_BRIEFER || begin > WL_AT - WL_BRIEFER) return false;
+    _Pragma("unroll") for (uint32_t i = 0; i + 8 < WL_BRIEFER; i += 8) {
+        if (i + 8 >= all) break;
+        *(uint64_t *)(t + i) = *WL_IN_FRAME(at + i);
+    }
+    *(uint64_t *)WL_SPOT(x->scratch->b, to + n - 8) = *WL_IN_FRAME(at + n - 8);
+    return true;
+elsewhere:
+#endif
+    return false;
 }
 /* Bytes of the frame. They are not copied a second time while the frame does not change. */
 WL_INLINE wl_bytes wl_of_frame(wl_fx *x, uint32_t at, uint32_t end) {
     const uint64_t which = (uint64_t)at << 32 | end;
     const uint32_t n = end - wl_least(at, end);
     if (WL_X(x)->seen != which && n && wl_has_room(x, n)) {
-        if (!wl_load_bytes(x->ctx, WL_X(x)->used, at, n)) wl_fail(x, WL_F_OVERLOAD, 0);
+        if (!wl_load_few(x, WL_X(x)->used, at, n) && !wl_load_bytes(x->ctx, WL_X(x)->used, at, n)) wl_fail(x, WL_F_OVERLOAD, 0);
         WL_X(x)->seen = which;
         WL_X(x)->seen_at = WL_X(x)->used;
         wl_used_up(x, n);
@@ -135,9 +163,17 @@ __attribute__((noinline)) int wl_order(uint32_t a, uint32_t an, uint32_t b, uint
     return an < bn ? -1 : an > bn;
 }
 WL_INLINE int wl_cmp(wl_bytes a, wl_bytes b) { return wl_order(a.p, a.n, b.p, b.n); }
-/* Equal to a constant of at most 8 bytes. */
-#define wl_eq_few(b, word, count) ({ const wl_bytes e_ = (b); e_.n == (count) && ((wl_word(e_.p) ^ (word)) & WL_LOW(count)) == 0; })
-#define wl_starts_few(b, word, count) ({ const wl_bytes e_ = (b); e_.n >= (count) && ((wl_word(e_.p) ^ (word)) & WL_LOW(count)) == 0; })
+/* Whether nothing differs and nothing is missing, without a branch for the verifier to follow.
+   `missing`: below 0 if bytes are. */
+WL_INLINE bool wl_is(uint64_t differ, int64_t missing) {
+    uint64_t yes = (differ | (0 - differ) | (uint64_t)missing) >> 63 ^ 1;
+    WL_KEEP(yes);
+    return (bool)(yes & 1);
+}
+/* Of a constant of at most 8 bytes. */
+#define wl_eq_few(b, word, count) ({ const wl_bytes e_ = (b); wl_is(((wl_word(e_.p) ^ (word)) & WL_LOW(count)) | (e_.n ^ (count)), 0); })
+#define wl_starts_few(b, word, count) ({ const wl_bytes e_ = (b); wl_is((wl_word(e_.p) ^ (word)) & WL_LOW(count), (int64_t)e_.n - (count)); })
+#define wl_ends_few(b, word, count) ({ const wl_bytes e_ = (b); wl_is((wl_word(e_.p + e_.n - (count)) ^ (word)) & WL_LOW(count), (int64_t)e_.n - (count)); })
 WL_INLINE bool wl_starts(wl_bytes b, wl_bytes p) { return b.n >= p.n && wl_differ(b.p, p.p, p.n) == p.n; }
 WL_INLINE bool wl_ends(wl_bytes b, wl_bytes p) { return b.n >= p.n && wl_differ(b.p + b.n - p.n, p.p, p.n) == p.n; }
 /* The high bit of each byte that is 0, from the lowest one on up to the first. */
@@ -338,7 +374,24 @@ __attribute__((noinline)) int wl_replace(struct xdp_md *ctx, uint32_t pos, uint3
         if (pos && bpf_xdp_store_bytes(ctx, 0, headers, (uint32_t)WL_SOME(pos))) return 0;
     } else if (rest && by && !wl_move(ctx, end, end + (uint32_t)by, rest)) return 0;
     if (by < 0 && bpf_xdp_adjust_tail(ctx, by)) return 0;
-    return !n || bpf_xdp_store_bytes(ctx, pos, from == WL_BUILT ? s->out : WL_SPOT(s->b, from), (uint32_t)WL_SOME(n)) == 0;
+    const uint8_t *bytes = from == WL_BUILT ? s->out : WL_SPOT(s->b, from);
+    if (n >= 8 && n <= WL_BRIEF && pos <= WL_AT - WL_BRIEF) {
+        uint32_t all = n;
+        uint64_t last = n - 8;
+        WL_FORGET_NUMBER(all); /* the ways from each word join */
+        WL_KEEP(last);
+        last &= WL_BRIEF - 1;
+        WL_KEEP(last);
+        data = (const uint8_t *)(long)ctx->data, data_end = (const uint8_t *)(long)ctx->data_end;
+        _Pragma("unroll") for (uint32_t i = 0; i + 8 < WL_BRIEF; i += 8) {
+            if (i + 8 >= all) break;
+            *WL_IN_FRAME(pos + i) = *(const uint64_t *)(bytes + i);
+        }
+        *WL_IN_FRAME(pos + last) = *(const uint64_t *)(bytes + last);
+        return 1;
+    }
+elsewhere:
+    return !n || bpf_xdp_store_bytes(ctx, pos, bytes, (uint32_t)WL_SOME(n)) == 0;
 }
 WL_INLINE bool wl_refill(wl_fx *x, wl_view *v, uint32_t pos, uint32_t end, uint32_t n, uint32_t from) {
     if (v->n + n - (end - pos) > 65535 || !wl_replace(x->ctx, pos, end, n, from)) return false;

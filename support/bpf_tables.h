@@ -141,6 +141,12 @@ WL_INLINE bool map##_alone(const wl_fx *x) { return WL_ALONE(x); }
     uint64_t u_ = (used); WL_KEEP(u_); if (u_ > (words)) u_ = (words); \
     (void)bpf_probe_read_kernel((to), (uint32_t)(8 * u_), (from)); } } while (0)
 #define WL_FEW 16
+/* The same of long values: the first words without the kernel, whose function takes longer. */
+#define WL_FIRST 16
+#define WL_MOVE_FIRST(words, used, to, from) do { if ((words) <= WL_FEW) WL_COPY(words, to, from); else { \
+    uint64_t c_ = (used); WL_KEEP(c_); if (c_ > (words)) c_ = (words); \
+    _Pragma("unroll") for (unsigned j_ = 0; j_ < WL_FIRST && j_ < (words); j_++) { if (j_ >= c_) break; (to)[j_] = (from)[j_]; } \
+    if ((words) > WL_FIRST && c_ > WL_FIRST) (void)bpf_probe_read_kernel((to) + WL_FIRST, (uint32_t)(8 * (c_ - WL_FIRST)), (from) + WL_FIRST); } } while (0)
 /* The first slot of a line with a mark, or a number that is none of a slot. The lowest byte that is
    0 is found for sure, others above it may be. */
 #define WL_MARKED(slots, line, is) ({ \
@@ -203,6 +209,7 @@ WL_INLINE uint32_t map##_other(uint64_t hash, uint32_t n) { \
 } \
 /* The time from which on an entry is unused for too long, if it is not used again. It lies in the \
    entry's slot; one before `over` is over. */ \
+WL_INLINE uint64_t map##_now(const wl_fx *x) { return (idle) != 0 || (lru) ? x->core->now : 0; } \
 WL_INLINE uint64_t map##_stamp(uint64_t now) { return (idle) != 0 || (lru) ? now + 1 + (idle) : 1; } \
 WL_INLINE uint64_t map##_over(uint64_t now) { return (idle) != 0 ? now + 1 : 1; } \
 /* By a look at all slots. */ \
@@ -215,14 +222,17 @@ WL_INLINE uint64_t map##_index_here(const struct map##_line *line, const struct 
 } \
 __attribute__((noinline)) uint64_t map##_index_all(const struct map##_line *line, const struct map##_key *k) { return line && k ? map##_index_here(line, k) : (slots); } \
 WL_INLINE uint64_t map##_index_far(const struct map##_line *line, const struct map##_key *k) { return (keys) > WL_FEW ? map##_index_all(line, k) : map##_index_here(line, k); } \
-/* By the mark of a key's hash. Long keys and long programs have no use for it. */ \
-WL_INLINE uint64_t map##_index(const struct map##_line *line, const struct map##_key *k, uint64_t hash) { \
-    if ((keys) > WL_FEW || !WL_MARKS) return map##_index_far(line, k); \
+/* By the mark of a key's hash. */ \
+WL_INLINE uint64_t map##_index_marked(const struct map##_line *line, const struct map##_key *k, uint64_t hash) { \
     const uint64_t at = WL_MARKED(slots, line, map##_mark(hash)); \
     if (at >= (slots)) return (slots); \
     const struct map##_slot *s = &line->slot[at]; \
-    if (WL_LIKELY(WL_SAME(keys, keys, s->key, k->w) && s->used)) return at; \
+    if (WL_LIKELY(WL_SAME(keys, map##_key_words(k->w), s->key, k->w) && s->used)) return at; \
     return map##_index_all(line, k); \
+} \
+/* Where a handler looks: long programs have no use for marks. */ \
+WL_INLINE uint64_t map##_index(const struct map##_line *line, const struct map##_key *k, uint64_t hash) { \
+    return (keys) > WL_FEW || !WL_MARKS ? map##_index_far(line, k) : map##_index_marked(line, k, hash); \
 } \
 /* The place of a key's entry in other lines than its own, which is locked; 0: it is not there. */ \
 struct map##_hunt { const struct map##_key *k; uint64_t hash, place; }; \
@@ -459,37 +469,51 @@ __attribute__((noinline)) int map##_do(uint32_t what, const struct map##_key *k,
     wl_table_unlock(at); \
     return result; \
 } \
+/* Reads an entry without its lock, if nobody holds it: 1, 0 if there is none, or 3: it cannot be \
+   told. */ \
+WL_INLINE int map##_peek(wl_fx *x, const struct map##_key *k, uint64_t *v) { \
+    const uint64_t hash = (keys) > WL_FEW ? map##_hash_here(k) : map##_hash(k); \
+    struct map##_line *line = map##_at(map##_own(hash)); \
+    if (!line) return 3; \
+    const uint32_t turn = wl_turn(&line->lock); \
+    WL_FENCE; \
+    const uint64_t i = (keys) > WL_FEW ? map##_index_marked(line, k, hash) : map##_index(line, k, hash); \
+    uint64_t used = 0; \
+    if (i < (slots)) { \
+        used = line->slot[i].used; \
+        WL_MOVE_FIRST(values, map##_value_words(line->slot[i].value), v, line->slot[i].value); \
+    } \
+    const bool known = i < (slots) ? used >= map##_over(x->core->now) : !line->away; \
+    WL_FENCE; \
+    if (WL_UNLIKELY(!known || turn & 1 || wl_turn(&line->lock) != turn)) return 3; \
+    if (i >= (slots)) { x->state->table[number][WL_MISSES]++; return 0; } \
+    /* If the entry has gone meanwhile, it stays so. */ \
+    const uint64_t stamp = map##_stamp(x->core->now); \
+    if (used != stamp) { \
+        if (map##_alone(x)) line->slot[i].used = stamp; \
+        else (void)__sync_val_compare_and_swap(&line->slot[i].used, used, stamp); \
+    } \
+    x->state->table[number][WL_HITS]++; \
+    return 1; \
+} \
+/* Of long keys or values by a function: the verifier follows it once. */ \
+__attribute__((noinline)) int map##_peek_long(const struct map##_key *k, struct map##_copy *v, uint64_t now) { \
+    wl_core core = {.now = now}; \
+    wl_fx fx = {.core = &core}, *x = &fx; \
+    const uint32_t cpu = bpf_get_smp_processor_id(); \
+    x->state = wl_state_of(cpu); \
+    WL_KEEP(now); /* the kernel wants an argument, also if nothing uses it */ \
+    return k && v && x->state ? map##_peek(x, k, v->v) : 3; \
+} \
 /* Reads an entry, without its lock if nobody holds it: 1, 0 if there is none, or 3. */ \
 WL_INLINE int map##_get(wl_fx *x, const struct map##_key *k, uint64_t *v) { \
     if (WL_ORDERED) { \
-        const uint64_t hash = map##_hash(k); \
-        struct map##_line *line = map##_at(map##_own(hash)); \
-        if (!line) return 3; \
-        const uint32_t turn = wl_turn(&line->lock); \
-        WL_FENCE; \
-        const uint64_t i = map##_index(line, k, hash); \
-        uint64_t used = 0; \
-        if (i < (slots)) { \
-            used = line->slot[i].used; \
-            WL_MOVE(values, map##_value_words(line->slot[i].value), v, line->slot[i].value); \
-        } \
-        const bool known = i < (slots) ? used >= map##_over(x->core->now) : !line->away; \
-        WL_FENCE; \
-        if (WL_LIKELY(known && !(turn & 1) && wl_turn(&line->lock) == turn)) { \
-            if (i >= (slots)) { x->state->table[number][WL_MISSES]++; return 0; } \
-            /* If the entry has gone meanwhile, it stays so. */ \
-            const uint64_t stamp = map##_stamp(x->core->now); \
-            if (used != stamp) { \
-                if (map##_alone(x)) line->slot[i].used = stamp; \
-                else (void)__sync_val_compare_and_swap(&line->slot[i].used, used, stamp); \
-            } \
-            x->state->table[number][WL_HITS]++; \
-            return 1; \
-        } \
+        const int seen = (wide) ? map##_peek_long(k, (struct map##_copy *)v, map##_now(x)) : map##_peek(x, k, v); \
+        if (WL_LIKELY(seen < 2)) return seen; \
     } \
-    if (wide) return map##_do(WL_GET, k, (struct map##_copy *)v, x->core->now); \
+    if (wide) return map##_do(WL_GET, k, (struct map##_copy *)v, map##_now(x)); \
     struct map##_copy c = {0}; \
-    const int found = map##_do(WL_GET, k, &c, x->core->now); \
+    const int found = map##_do(WL_GET, k, &c, map##_now(x)); \
     WL_COPY(values, v, c.v); \
     return found; \
 } \

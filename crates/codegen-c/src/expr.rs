@@ -4,6 +4,7 @@ use crate::gen::Gen;
 use crate::names;
 use crate::scope::{At, Head, Inst, Item, Scope};
 use crate::types::int_width;
+use crate::xdp::bytes::flat;
 use wireloom_ir::layout::int_of;
 use wireloom_ir::*;
 
@@ -360,6 +361,9 @@ impl Gen<'_> {
             ExprKind::Bool(b) => b.to_string(),
             ExprKind::Bytes(b) if self.xdp => self.xdp_literal(b),
             ExprKind::Bytes(b) => format!("wl_b({}, {})", names::literal(b), b.len()),
+            ExprKind::Local(l) if self.xdp && matches!(self.m.ty(e.ty), Ty::Bool) => {
+                s.locals.get(l.index()).map_or_else(|| "0".into(), |l| format!("WL_FLAG({})", l.0))
+            }
             ExprKind::Local(l) => s.locals.get(l.index()).map_or_else(|| "0".into(), |l| l.0.clone()),
             ExprKind::Param(p) => self.param(*p, e.ty),
             ExprKind::State(id) => {
@@ -563,6 +567,8 @@ impl Gen<'_> {
             }
         }
         match op {
+            And if self.xdp && flat(a) && flat(b) => return format!("({x} & {y})"),
+            Or if self.xdp && flat(a) && flat(b) => return format!("({x} | {y})"),
             And => return format!("({x} && {y})"),
             Or => return format!("({x} || {y})"),
             EqCase => return format!("wl_eq_case({x}, {y})"),

@@ -17,6 +17,28 @@ fn few(e: &Expr) -> Option<(String, usize)> {
     (1..=FEW).contains(&b.len()).then(|| (word(b), b.len()))
 }
 
+/// Whether a condition is made of variables and short constants. Its parts are combined without
+/// branches: the verifier would follow the ways of each.
+#[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+pub(crate) fn flat(e: &Expr) -> bool {
+    match &*e.kind {
+        ExprKind::Local(_) => true,
+        ExprKind::Unary(UnOp::Not, a) => flat(a),
+        ExprKind::Binary(BinOp::And | BinOp::Or, a, b) => flat(a) && flat(b),
+        ExprKind::Binary(BinOp::Eq | BinOp::Ne, a, b) => {
+            [(a, b), (b, a)].iter().any(|(a, b)| is_local(a) && few(b).is_some())
+        }
+        ExprKind::Builtin(Builtin::StartsWith | Builtin::EndsWith, args) => {
+            is_local(&args[0]) && args.get(1).is_some_and(|a| few(a).is_some())
+        }
+        _ => false,
+    }
+}
+
+fn is_local(e: &Expr) -> bool {
+    matches!(&*e.kind, ExprKind::Local(_))
+}
+
 fn word(b: &[u8]) -> String {
     let n = b.iter().rev().fold(0u64, |n, b| n << 8 | u64::from(*b));
     format!("UINT64_C({n:#x})")
@@ -46,6 +68,7 @@ impl Gen<'_> {
         let short = args.get(1).and_then(few);
         match (b, short) {
             (Builtin::StartsWith, Some((word, n))) => Some(format!("wl_starts_few({}, {word}, {n})", a[0])),
+            (Builtin::EndsWith, Some((word, n))) => Some(format!("wl_ends_few({}, {word}, {n})", a[0])),
             (Builtin::FindBytes, Some((word, n))) if args.len() == 2 => {
                 Some(format!("wl_find_few({}, {word}, {n})", a[0]))
             }

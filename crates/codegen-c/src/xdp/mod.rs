@@ -12,7 +12,7 @@
 //! - a frame's fate is the program's result.
 
 mod body_state;
-mod bytes;
+pub(crate) mod bytes;
 mod edit;
 mod far;
 mod far_room;
