@@ -40,6 +40,7 @@ mod merge_nodes;
 mod mqtt;
 mod mqtt_broker;
 mod mysql;
+mod plain_fronts;
 mod plain_proxies;
 mod postgres;
 mod postgres_pools;
