@@ -37,6 +37,16 @@ fn services() {
     all_hold(&files("apps").into_iter().filter(|f| !of_packets(f)).collect::<Vec<_>>(), &[]);
 }
 
+#[test]
+fn requests_sent_twice() {
+    all_hold(&["tests/programs/sent_twice.loom".into()], &[]);
+}
+
+#[test]
+fn ends_of_conversations() {
+    all_hold(&["tests/programs/conversation_ends.loom".into()], &[]);
+}
+
 // In two tests, which run at the same time.
 #[test]
 fn network_functions() {

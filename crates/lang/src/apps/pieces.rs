@@ -3,6 +3,7 @@
 
 use super::handlers::{at, run};
 use super::scope::AppName;
+use crate::body::passed_on::Passed;
 use crate::body::stream_item::StreamItem;
 use crate::body::unparse_check::edits::reroot_from;
 use crate::body::{HandlerCtx, Kind, Lower, Talk};
@@ -382,6 +383,7 @@ impl Lower<'_, '_> {
         } else if self.replied != crate::body::Replied::No {
             "it is answered already"
         } else {
+            self.passed.insert((handler.req, Passed::Read), span);
             self.push(span, StmtKind::AwaitBody);
             self.push(span, StmtKind::Await { hold: false, hold_req: false, live: vec![] });
             self.epoch += 1;

@@ -409,7 +409,8 @@ impl Compiler<'_> {
 
     /// The value of an option that is one of some words.
     fn option_word<T: Copy>(&mut self, names: &[(T, &str)], e: &Expr) -> R<T> {
-        let found = e.as_name().and_then(|n| names.iter().find(|(_, word)| *word == n.name));
+        let said = if matches!(&*e.kind, ast::ExprKind::None) { Some("none") } else { e.as_name().map(|n| &*n.name) };
+        let found = said.and_then(|said| names.iter().find(|(_, word)| *word == said));
         found.map(|(value, _)| *value).ok_or_else(|| {
             let all = names.iter().map(|(_, word)| format!("`{word}`")).collect::<Vec<_>>().join(", ");
             self.error("E0304", e.span, format!("this option is one of {all}"))

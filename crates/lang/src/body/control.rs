@@ -2,14 +2,14 @@
 //! arms.
 
 use super::ops::only_requires;
+use super::passed_on::PassedOn;
 use super::patterns::is_named;
 use super::{Lower, Replied};
 use crate::compiler::{Reported, R};
 use crate::ir_builder as build;
 use crate::ty::Ty;
 use crate::val::Val;
-use ir::{LocalId, StmtKind};
-use std::collections::HashMap;
+use ir::StmtKind;
 use wireloom_ir as ir;
 use wireloom_syntax::ast::{Arm, Block, Expr, ExprKind, Pattern, Span, StmtKind as S};
 use wireloom_syntax::Diagnostic;
@@ -25,8 +25,8 @@ struct Branch {
     /// Where another item has taken the place of the one at hand.
     given: Option<Span>,
     epoch: u32,
-    /// Packets that it drops and goes on; none if it leaves.
-    dropped: HashMap<LocalId, Span>,
+    /// Messages that have gone on when it goes on; none if it leaves.
+    passed: PassedOn,
 }
 
 /// The use of the right side of an arm.
@@ -118,7 +118,7 @@ impl Lower<'_, '_> {
             (_, true) => (a.replied, a.epoch),
             _ => (if a.replied == b.replied { a.replied } else { Replied::Maybe }, a.epoch.max(b.epoch)),
         };
-        self.dropped.extend(a.dropped.iter().chain(&b.dropped).map(|(l, at)| (*l, *at)));
+        self.passed.extend(a.passed.iter().chain(&b.passed).map(|(l, at)| (*l, *at)));
         self.given = match (never(&a), never(&b)) {
             (true, _) => b.given,
             (_, true) => a.given,
@@ -139,7 +139,7 @@ impl Lower<'_, '_> {
     }
 
     fn way(&mut self, cond: &ir::Expr, holds: bool, f: impl FnOnce(&mut Self) -> R<Val>) -> Branch {
-        let (edits, dropped) = (self.pending.len(), self.dropped.clone());
+        let (edits, passed) = (self.pending.len(), self.passed.clone());
         let (val, block) = self.sub(|s| {
             s.assume(cond, holds);
             f(s)
@@ -152,11 +152,11 @@ impl Lower<'_, '_> {
             }
         }
         self.pending.truncate(edits);
-        let mut dropped = std::mem::replace(&mut self.dropped, dropped);
+        let mut passed = std::mem::replace(&mut self.passed, passed);
         if !matches!(&val, Ok(v) if !v.is_never()) {
-            dropped.clear();
+            passed.clear();
         }
-        Branch { val, block, replied: self.replied, given: self.given, epoch: self.epoch, dropped }
+        Branch { val, block, replied: self.replied, given: self.given, epoch: self.epoch, passed }
     }
 
     fn merge(&mut self, cond: ir::Expr, span: Span, want: Option<&Ty>, a: Branch, b: Branch) -> R<Val> {

@@ -1,5 +1,6 @@
 //! Frames leave: to a port, to several, or to one that a hash chooses.
 
+use super::passed_on::Passed;
 use super::Lower;
 use crate::apps::arrays::item;
 use crate::compiler::{Reported, R, T_U32, T_U64};
@@ -52,7 +53,7 @@ impl Lower<'_, '_> {
     pub fn drop_frame(&mut self, e: &Expr) -> R<()> {
         let v = self.expr(e, None)?;
         let frame = self.frame_local(&v, e.span)?;
-        self.dropped.entry(frame).or_insert(e.span);
+        self.passed.entry((frame, Passed::Dropped)).or_insert(e.span);
         Ok(())
     }
 
@@ -61,7 +62,7 @@ impl Lower<'_, '_> {
         let ExprKind::Name(n) = &*e.kind else { return Ok(()) };
         let Some((i, j)) = self.lookup(&n.name) else { return Ok(()) };
         let frame = self.whole_frame(&self.scopes[i][j].val);
-        let Some(at) = frame.and_then(|l| self.dropped.get(&l)).copied() else { return Ok(()) };
+        let Some(at) = frame.and_then(|l| self.passed.get(&(l, Passed::Dropped))).copied() else { return Ok(()) };
         let d = Diagnostic::error("E0663", e.span, format!("`{}` is sent on a way on which it is dropped", n.name));
         let hint = "end that way with `return`, or leave `drop` out: what is not sent is dropped";
         Err(self.cx.report(d.also(at, "dropped here").hint(hint)))

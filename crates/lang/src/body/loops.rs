@@ -11,7 +11,7 @@ use super::Lower;
 use crate::compiler::R;
 use crate::ir_builder as build;
 use ir::{Block, CounterId, Expr as X, ExprKind as K, FrameAct, LocalId, Root, SessionId, StateId, Step, StmtKind};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use wireloom_ir as ir;
 
 /// The changes that a piece makes.
@@ -64,7 +64,7 @@ impl Changes {
 pub struct Start {
     facts: Vec<Fact>,
     gone: HashSet<(LocalId, u32)>,
-    dropped: HashMap<LocalId, wireloom_syntax::ast::Span>,
+    passed: super::passed_on::PassedOn,
     locals: usize,
     diags: usize,
     epoch: u32,
@@ -120,7 +120,7 @@ impl Lower<'_, '_> {
         Start {
             facts: self.facts.clone(),
             gone: self.gone.clone(),
-            dropped: self.dropped.clone(),
+            passed: self.passed.clone(),
             locals: self.locals.len(),
             diags: self.cx.diags.len(),
             epoch: self.epoch,
@@ -135,7 +135,7 @@ impl Lower<'_, '_> {
 
     pub fn go_back(&mut self, s: Start) {
         (self.facts, self.gone, self.epoch, self.replied, self.mark) = (s.facts, s.gone, s.epoch, s.replied, s.mark);
-        (self.fields, self.given, self.dropped) = (s.fields, s.given, s.dropped);
+        (self.fields, self.given, self.passed) = (s.fields, s.given, s.passed);
         self.locals.truncate(s.locals);
         self.bounds.retain(|l, _| l.index() < s.locals);
         self.origins.retain(|l, _| l.index() < s.locals);

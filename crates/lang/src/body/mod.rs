@@ -31,6 +31,7 @@ pub mod ops;
 pub mod packet_line;
 pub mod packets;
 pub mod padding;
+pub mod passed_on;
 pub mod path_conditions;
 pub mod patterns;
 pub mod protocol_clauses;
@@ -253,8 +254,8 @@ pub struct Lower<'c, 'a> {
     pub queued: bool,
     /// Headers that may have been taken out before this point, by frame and layer.
     pub gone: HashSet<(LocalId, u32)>,
-    /// Packets that may have been dropped before this point, and where.
-    pub dropped: HashMap<LocalId, Span>,
+    /// Messages that may have gone on before this point, and where.
+    pub passed: passed_on::PassedOn,
     /// The locals that the loops around change, where that is known.
     pub changing: Option<loops::Changes>,
     pub span: Span,
@@ -333,7 +334,7 @@ impl<'c, 'a> Lower<'c, 'a> {
             fields: Default::default(),
             channel: None,
             gone: HashSet::new(),
-            dropped: HashMap::new(),
+            passed: HashMap::new(),
             changing: None,
             span: Span::default(),
         }

@@ -196,6 +196,7 @@ impl Lower<'_, '_> {
             return Ok(v);
         }
         let v = if v.ty.is_option() { self.defined(v, span)? } else { v };
+        self.goes_on(&v, sink, span)?;
         match sink {
             Sink::Reply { close, span: at } => {
                 let msg = self.message_of(&v, span)?;
@@ -477,8 +478,15 @@ impl Lower<'_, '_> {
     fn fail(&mut self, status: ir::Expr, span: Span) {
         let place = self.place_id(span);
         let sp = self.cx.span(span);
-        let kinds =
-            [FaultKind::REFUSED, FaultKind::TIMEOUT, FaultKind::BAD_REPLY, FaultKind::OVERLOAD, FaultKind::CANCELLED];
+        // `constraint`: the program sends what it has sent or read before.
+        let kinds = [
+            FaultKind::CONSTRAINT,
+            FaultKind::REFUSED,
+            FaultKind::TIMEOUT,
+            FaultKind::BAD_REPLY,
+            FaultKind::OVERLOAD,
+            FaultKind::CANCELLED,
+        ];
         let fault = |kind| vec![build::stmt(sp, StmtKind::Fault { kind, place })];
         let cases = kinds.iter().map(|k| (vec![u64::from(k.0)], fault(*k))).collect();
         let bad = build::cmp(BinOp::Ne, status.clone(), build::int(T_U16, 0));
@@ -562,6 +570,7 @@ impl Lower<'_, '_> {
                 let max = self.cx.app.instances(p);
                 self.parts_max = max;
                 self.push(e.span, StmtKind::For { var, from: build::u32(0), to, max, body });
+                self.goes_to_several(e.span);
                 p
             }
             ExprKind::CallAll { join: Some(_), .. } => self.call_joined(e)?,
@@ -596,6 +605,7 @@ impl Lower<'_, '_> {
             }
             Ok(())
         })?;
+        self.goes_to_several(e.span);
         found.ok_or(Reported)
     }
 

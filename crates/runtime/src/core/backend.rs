@@ -56,6 +56,7 @@ impl Core {
         if !self.conns.alive(id) {
             return;
         }
+        self.begin_streams(id);
         self.mark_dirty(id);
         self.run_opened(id);
     }

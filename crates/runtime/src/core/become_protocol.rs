@@ -44,8 +44,7 @@ impl Core {
         let alt = protos.iter().position(|p| *p == proto).ok_or(WL_F_INDEX)? as u16;
         let at_hand = self.tasks[task].src == id;
         if !self.is_ready(task, id) || !rest && self.has_sent_ahead(task, id) {
-            let client = self.tasks[task].conn;
-            self.end_conversation(client);
+            // The conversation ends once the client has been told.
             return Err(WL_F_EARLY);
         }
         let c = &mut self.conns[id];

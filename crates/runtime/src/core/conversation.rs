@@ -321,7 +321,7 @@ impl Core {
         let (here, more) = self.tail_here(id, tail);
         if tail == WL_TAIL_REQ && t.req_streamed {
             // The rest of a message passes once, or has been read.
-            return Err(WL_F_OVERLOAD);
+            return Err(WL_F_CONSTRAINT);
         }
         let dst = match to.checked_sub(1) {
             None => client,

@@ -107,6 +107,9 @@ impl Core {
     fn dispatch(&mut self, id: Id, part: u32, request: CallRequest) -> Result<(), u32> {
         let CallRequest { port, index, head, tail, how } = request;
         let app = self.tasks[id].app as usize;
+        if tail == WL_TAIL_REQ && self.tasks[id].req_streamed {
+            return Err(WL_F_CONSTRAINT);
+        }
         if let Some(place) = self.place_of(app, port as usize, index as usize) {
             self.asks(id, part, (port as u16, place as u32));
         }
@@ -117,9 +120,6 @@ impl Core {
             return Err(WL_F_TOO_LONG);
         }
         let t = &self.tasks[id];
-        if tail == WL_TAIL_REQ && t.req_streamed {
-            return Err(WL_F_LOST);
-        }
         let own = !t.c.req.base.is_null() && (head.p == t.c.req.base || tail == WL_TAIL_REQ);
         let Clauses { no_reply, repeat, private, ends } = Clauses::of(how.flags, if own { t.req_flags } else { 0 });
         // SAFETY: the program's bytes are valid during the call.
@@ -171,6 +171,7 @@ impl Core {
             target = next;
         };
         if sent.is_err() {
+            self.stays_here(call);
             self.free_call(call);
         }
         sent
@@ -509,8 +510,33 @@ impl Core {
     /// Ends a call without an answer; its task, if it still waits, learns why.
     pub(super) fn fail_call(&mut self, call: Id, kind: u32) {
         let (task, part) = (self.calls[call].task, self.calls[call].part);
+        if kind == WL_F_REFUSED {
+            self.stays_here(call);
+        }
         self.free_call(call);
         self.complete_part(task, part, kind, None);
+    }
+
+    /// No server has been reached for a request whose rest is still arriving. If nothing of the rest
+    /// has gone on, the program may send the request elsewhere.
+    fn stays_here(&mut self, call: Id) {
+        let k = &self.calls[call];
+        let (task, stream) = (k.task, k.stream);
+        let Some(c) = self.conns.get_mut(stream) else { return };
+        if c.mode == Mode::Tail && !c.moved && matches!(c.sink, Sink::Conn(_) | Sink::Undecided | Sink::Discard) {
+            c.sink = Sink::Undecided;
+            if let Some(t) = self.tasks.get_mut(task) {
+                t.req_streamed = false;
+            }
+        }
+    }
+
+    /// The rest of requests waits until their connection is there.
+    pub(super) fn begin_streams(&mut self, conn: Id) {
+        let stream = self.calls.get(self.conns[conn].first).map_or(Id::NIL, |k| k.stream);
+        if self.conns.alive(stream) {
+            self.mark_again(stream);
+        }
     }
 
     /// A task that ends leaves its calls: exclusive connections are closed, shared ones read the

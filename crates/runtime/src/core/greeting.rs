@@ -128,6 +128,7 @@ impl Core {
         }
         self.conns[id].clear(flag::CONNECTING);
         self.conns[id].greets = 0;
+        self.begin_streams(id);
         if self.greet(id) {
             self.mark_dirty(id);
             if self.conns[id].greets == 0 {

@@ -394,6 +394,7 @@ impl Core {
         let c = &mut self.conns[id];
         c.clear(flag::HEAD_DONE);
         c.tail_used = 0;
+        c.moved = false;
         if c.held.is_some() {
             self.let_go(id);
         }

@@ -78,12 +78,17 @@ impl Core {
         })
     }
 
-    /// A server has said a message.
+    /// A server has said a message. Behind the end of an answer the next one has not begun.
     pub(super) fn settle_owed(&mut self, upstream: Id, flags: u32) {
-        self.conns[upstream].heard = true;
+        let now = self.now;
+        let c = &mut self.conns[upstream];
+        c.heard = true;
         if flags & WL_M_SETTLES != 0 {
-            let c = &mut self.conns[upstream];
             c.owed = c.owed.saturating_sub(1);
+            if c.owed > 0 {
+                (c.asked, c.heard) = (now, false);
+                self.arm_answer(upstream);
+            }
         }
     }
 

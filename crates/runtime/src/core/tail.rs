@@ -14,9 +14,13 @@ const SOUGHT_MAX: usize = 2048;
 impl Core {
     /// Moves tail bytes on. None: nothing can be done now.
     pub(super) fn pump(&mut self, id: Id, rest: Raw) -> Option<usize> {
-        let c = &mut self.conns[id];
-        if c.sink == Sink::Undecided {
-            return None;
+        let c = &self.conns[id];
+        match c.sink {
+            Sink::Undecided => return None,
+            Sink::Conn(to) if self.conns.get(to).is_some_and(|t| t.has(flag::CONNECTING) && t.member == 0) => {
+                return None
+            }
+            Sink::Conn(_) | Sink::Slot(_) | Sink::Discard | Sink::Read(_) => {}
         }
         let reads = c.reading.is_some();
         if c.member != 0 && self.awaits_turn(id) || reads && self.tail_waits(id) {
@@ -106,6 +110,7 @@ impl Core {
     }
 
     fn forward_conn(&mut self, src: Id, dst: Id, bytes: Raw) {
+        self.conns[src].moved = true;
         let bytes = bytes.from(self.write_uncopied(dst, bytes));
         if bytes.n == 0 {
             return;

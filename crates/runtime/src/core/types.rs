@@ -182,6 +182,8 @@ pub struct Conn {
     pub input: OwnedBuf,
     /// Whole mode: tail bytes already parsed.
     pub tail_used: u32,
+    /// Bytes of the tail have gone on to another connection.
+    pub moved: bool,
     /// Client: how often bytes were ignored in front of the request that is next.
     pub ignored: u8,
     /// Backend: complete answers so far. Client: requests so far.
@@ -330,6 +332,7 @@ impl Default for Conn {
             held: None,
             reading: None,
             tail_used: 0,
+            moved: false,
             ignored: 0,
             owner: Id::NIL,
             paused_src: Id::NIL,

@@ -582,6 +582,10 @@ pub static CODES: &[Code] = &[
          the same packet is sent. End that way with `return`. `p -> out  drop p` is no error: a copy \
          has been sent by then.",
         "unit H { order big  src: ip4 }\npacket P { h: H }\napp a {\n    port w = memory(\"w\") as P\n    on w(p) {\n        if p.h.src == 10.0.0.1 { drop p }\n        p -> w\n    }\n}\n"),
+    code("E0664", "a request that is passed on after a wait",
+        "`req.wait()` reads the rest of a request. Its pieces go to their handler and nowhere else. So \
+         the request cannot go to a server any more. Answer it by what its pieces were.",
+        "use std.http\napp a {\n    param servers: list<endpoint, 4>\n    port c = listen tcp(80) as http\n    port s = connect tcp(servers) as http\n    request seen: u64\n    on c.body(req, piece) { seen += len(piece) }\n    on c(req) {\n        req.wait()\n        reply call s[0](req)\n    }\n}\n"),
     code("E0670", "an operation that XDP does not have",
         "A handler `on xdp` is a program in the kernel, which allows less than the CPU. \
          `docs/placement.md` has the table of what runs there. Leave `on xdp` out, and the CPU runs \
@@ -820,4 +824,10 @@ pub static CODES: &[Code] = &[
          server's. Keep the server's address, which `server(db, i)` gives. `instance(db, address)` is \
          its number now, or `none` if it is not in the list any more.",
         "unit M { n: u8 }\nprotocol p { up M  down M  sharing session }\napp a {\n    param servers: list<endpoint, 4>\n    port c = listen tcp(80) as p\n    port db = connect tcp(servers) as p\n    session up: connection of db\n    session home: u32\n    on c(m) {\n        home = u32(m.n) % len(db)\n        up = open db[home]\n        m -> up\n    }\n    on up(m) { m -> c }\n}\n"),
+    code("W0909", "a request that may go on twice",
+        "The rest of a request with a stream, as the body of HTTP, goes on as it arrives. It goes to \
+         one server, once. A second call has the fault `constraint` if anything of the rest has gone \
+         on before. So it fails for large bodies and works for small ones. `hold_body` on the port \
+         keeps the bytes. For another server when one is down, no second call is needed: `failover`.",
+        "use std.http\napp a {\n    param servers: list<endpoint, 4>\n    port c = listen tcp(80) as http\n    port s = connect tcp(servers) as http\n    on c(req) {\n        let a = call s[0](req) else { reply call s[1](req); return }\n        reply a\n    }\n}\n"),
 ];
