@@ -250,7 +250,7 @@ impl Core {
     }
 
     /// A handler that waits for an answer is not resumed.
-    fn stop_handler(&mut self, id: Id) {
+    pub(super) fn stop_handler(&mut self, id: Id) {
         let c = &mut self.conns[id];
         let (owner, busy) = (c.owner, std::mem::take(&mut c.count) > 0);
         if busy && self.tasks.alive(owner) && self.tasks[owner].suspended {
@@ -305,11 +305,11 @@ impl Core {
             return self.remove_upstream(id, reset);
         }
         let (a, p) = (self.conns[id].app as usize, self.conns[id].port as usize);
-        let turned_away = self.turned_away(id);
+        let (turned_away, told) = (self.turned_away(id), self.lingers(id));
         // Its last handler sends to the upstreams only.
         self.conns[id].set(flag::DOOMED);
         self.stop_handler(id);
-        if !turned_away {
+        if !turned_away && !told {
             self.run_closed(id);
         }
         self.cut_off_readers(id);

@@ -517,8 +517,8 @@ impl Core {
         self.complete_part(task, part, kind, None);
     }
 
-    /// No server has been reached for a request whose rest is still arriving. If nothing of the rest
-    /// has gone on, the program may send the request elsewhere.
+    /// No server has been reached for a request whose rest is still arriving. If nothing of it has
+    /// gone on, the program may send the request elsewhere.
     fn stays_here(&mut self, call: Id) {
         let k = &self.calls[call];
         let (task, stream) = (k.task, k.stream);

@@ -287,8 +287,23 @@ impl Core {
             self.engine.pause(token, false);
         }
         self.drop_slots(id);
-        let span = if self.draining { DRAIN_LINGER_NS } else { LINGER_NS };
-        self.arm(id, self.now.saturating_add(span));
+        if self.conns[id].member != 0 {
+            self.stop_handler(id);
+        }
+        if !self.conns[id].has(flag::TURNED_AWAY) {
+            // For the program it has ended, whatever its peer does.
+            self.run_closed(id);
+        }
+        if self.conns.alive(id) {
+            let span = if self.draining { DRAIN_LINGER_NS } else { LINGER_NS };
+            self.arm(id, self.now.saturating_add(span));
+        }
+    }
+
+    /// Whether a client's connection has ended for the program, and waits for its peer.
+    pub(super) fn lingers(&self, id: Id) -> bool {
+        let c = &self.conns[id];
+        c.side == Side::Client && c.has(flag::SHUT) && c.mode == Mode::Drain
     }
 
     /// The engine reports a broken connection.
@@ -319,10 +334,10 @@ impl Core {
             return;
         }
         let (a, p) = (self.conns[id].app as usize, self.conns[id].port as usize);
-        let turned_away = self.turned_away(id);
+        let (turned_away, told) = (self.turned_away(id), self.lingers(id));
         self.drop_slots(id);
         self.close_own(id);
-        if !turned_away {
+        if !turned_away && !told {
             self.run_closed(id);
         }
         if self.conns.alive(id) {
