@@ -240,4 +240,33 @@ impl Compiler<'_> {
             }
         }
     }
+
+    /// Upstreams that get messages and that nothing opens, to ports that may have several servers.
+    pub fn unopened_upstreams(&mut self) {
+        let mut unopened = std::collections::BTreeSet::new();
+        let mut opened = Vec::new();
+        self.m.bodies(&mut |body| {
+            ir::walk::stmts(&body.block, &mut |s| {
+                if let ir::StmtKind::Tell { to: ir::Peer::Upstream(u), .. } = &s.kind {
+                    unopened.insert(u.index());
+                } else if let ir::StmtKind::OpenUpstream { upstream: u, .. }
+                | ir::StmtKind::TakeUpstream { upstream: u, .. } = &s.kind
+                {
+                    opened.push(u.index());
+                }
+            });
+        });
+        for n in unopened.into_iter().filter(|n| !opened.contains(n)) {
+            let ir::Upstream { name, span, port } = self.m.upstreams[n].clone();
+            if self.app.instances(port) <= 1 {
+                continue;
+            }
+            let db = &self.m.ports[port.index()].name;
+            let message = format!("nothing opens `{name}`, and `{db}` may have several servers");
+            let d = Diagnostic::warning("W0910", at(&span), message)
+                .label("a message opens it only to a single server")
+                .hint(format!("choose one, as in `on client.opened {{ {name} = open {db}[0] }}`"));
+            self.report(d);
+        }
+    }
 }

@@ -118,6 +118,7 @@ impl Compiler<'_> {
         self.table_signals();
         self.unhandled();
         self.unhandled_upstreams();
+        self.unopened_upstreams();
         self.unneeded_clauses();
         self.check_holds();
         self.kept_numbers();

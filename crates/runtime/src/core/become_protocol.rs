@@ -44,7 +44,9 @@ impl Core {
         let alt = protos.iter().position(|p| *p == proto).ok_or(WL_F_INDEX)? as u16;
         let at_hand = self.tasks[task].src == id;
         if !self.is_ready(task, id) || !rest && self.has_sent_ahead(task, id) {
-            // The conversation ends once the client has been told.
+            let client = self.tasks[task].conn;
+            self.ends_by(client, WL_F_EARLY);
+            self.end_conversation(client);
             return Err(WL_F_EARLY);
         }
         let c = &mut self.conns[id];

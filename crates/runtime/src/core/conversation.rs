@@ -485,7 +485,9 @@ impl Core {
         match self.instances(a, port) {
             1 if in_pool => self.host_take(id, number, 0),
             1 => self.open_upstream(id, number, 0, None),
-            _ => Err(WL_F_LOST),
+            0 => Err(WL_F_REFUSED),
+            // The program has to choose.
+            _ => Err(WL_F_CONSTRAINT),
         }
     }
 

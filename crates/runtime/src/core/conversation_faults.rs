@@ -95,9 +95,7 @@ impl Core {
                 self.doom(client, WL_F_OVERLOAD);
             }
         }
-        // Nobody knows in which protocol the next bytes are.
-        let ends = flags & WL_R_CLOSE != 0 || fault.0 == WL_F_EARLY;
-        if ends || built.n == 0 && flags & WL_R_NOTHING == 0 {
+        if flags & WL_R_CLOSE != 0 || built.n == 0 && flags & WL_R_NOTHING == 0 {
             self.ends_by(client, fault.0);
             self.end_conversation(client);
         }

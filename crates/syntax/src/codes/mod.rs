@@ -13,6 +13,7 @@
 
 pub mod lang;
 pub mod syntax;
+pub mod warnings;
 
 /// A code with its texts.
 #[derive(Clone, Copy, Debug)]
@@ -28,7 +29,7 @@ pub struct Code {
 
 /// All codes, in order.
 pub fn all() -> impl Iterator<Item = &'static Code> {
-    syntax::CODES.iter().chain(lang::CODES.iter())
+    syntax::CODES.iter().chain(lang::CODES.iter()).chain(warnings::CODES.iter())
 }
 
 pub fn find(code: &str) -> Option<&'static Code> {
