@@ -589,7 +589,7 @@ WL_INLINE bool wl_cut(wl_fx *x, wl_view *v, const uint32_t pos, const uint32_t n
 /* The same but where the headers have constant places: such code is short. */
 #define WL_FORGET_FAR(forget) do { if (!x->sure) { forget; } } while (0)
 #define WL_FORGET_FLAG(b) ((b) = (bool)(((b) ^ WL_ANEW) & 1))
-/* A flag that is looked at tells the verifier nothing about its variable: the ways from there join. */
+/* A flag that is looked at tells the verifier nothing about its variable: the ways then join. */
 #define WL_FLAG(b) ({ bool flag_ = (b); WL_FORGET_FLAG(flag_); flag_; })
 /* A number of 32 bits is combined as one: of a combination of 64 bits the upper half would be
    unknown, and not 0 as on other ways. Each such number would double the ways that do not join. */
