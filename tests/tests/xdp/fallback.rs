@@ -62,8 +62,8 @@ fn filters_need_af_xdp() {
     let twice = hosts.file("twice.loom", &format!("app twice {{ port wire = nic(\"a0\"), again = nic(\"a0\"){twice}"));
     let count = hosts.file("count.loom", "app count { port wire = nic(\"a0\")  counter n  on wire(p) { n += 1 } }\n");
 
-    let no_xdp = "port `wire`: no AF_XDP at `a0`: `a0` is in use by another XDP program";
-    let takes = "with AF_PACKET the host's stack would take all frames of `a0` by itself";
+    let no_xdp = "port `wire`: `a0` is in use by another XDP program";
+    let takes = "without AF_XDP the host's stack would take all frames of `a0` by itself";
     let remedy = "or bind the port to afpacket:a0 to look only";
     let other = net.app("a", &pass, &["--control", "off"]);
     for (path, way) in [(&filter, "kernel"), (&tap, "host")] {

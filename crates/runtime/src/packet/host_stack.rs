@@ -28,8 +28,8 @@ pub fn refusal(desc: &Desc, ports: &[PortTargets], name: &str, why: &str) -> Opt
 
 fn sentence(way: &str, name: &str, why: &str) -> String {
     format!(
-        "{why}; with AF_PACKET the host's stack would take all frames of `{name}` by itself, whatever the app drops or \
-         sends to `{way}`; mend the cause, or bind the port to afpacket:{name} to look only"
+        "{why}; without AF_XDP the host's stack would take all frames of `{name}` by itself, whatever the app drops \
+         or sends to `{way}`; mend the cause, or bind the port to afpacket:{name} to look only"
     )
 }
 
@@ -52,7 +52,7 @@ impl Guarded {
 
     /// The refusal of AF_PACKET at an interface that has no AF_XDP.
     pub fn refusal(&self, name: &str, why: &str) -> Option<String> {
-        self.0.get(name).map(|way| sentence(way, name, &format!("no AF_XDP at `{name}`: {why}")))
+        self.0.get(name).map(|way| sentence(way, name, why))
     }
 
     /// Tells that AF_PACKET decides nothing, where it was asked for.
