@@ -52,6 +52,7 @@ fn explain_takes_settings() {
         assert!(told.contains(says), "{says}: {told}");
     }
     assert!(explain(&[]).out.contains("; 64 backends: "));
+    assert!(explain(&["--set", "servers=127.0.0.1:1"]).out.contains("; one backend: "));
     for wrong in ["nonsense=1", "port=70000", "client.idle=5", "cliend.idle=5s", "servers=foo", "policy"] {
         let explained = explain(&["--set", wrong]);
         let ran = Wireloom::command(&["run", "apps/http_balancer.loom", "--set", wrong]);
@@ -594,6 +595,38 @@ fn all_apps_of_a_file_are_tested() {
         assert!(out.out.contains(line), "{line}: {}", out.text);
     }
     assert_eq!(out.out.matches(" code ...").count(), 1, "{}", out.text);
+    std::fs::remove_dir_all(folder).ok();
+}
+
+/// An app may end a server's connection of a test by itself. The test is told how it goes on.
+#[test]
+fn tests_go_on_to_the_next_connection() {
+    let folder = scratch("next-connection");
+    let file = folder.join("app.loom");
+    let path = file.to_str().expect("a plain name");
+    let text = |close: &str| {
+        format!(
+            "use std.http\napp a {{\n    param servers: list<endpoint, 4>\n    port client = listen tcp(8080) as http\n    \
+             port server = connect tcp(servers) as http\n    request seen: u64\n    \
+             on client(req) {{ seen += 1  reply call server[0](req) }}\n}}\n\
+             test \"t\" of a {{\n    client <- \"GET /a HTTP/1.1\\r\\nHost: a\\r\\n\\r\\n\"\n    \
+             server[0] -> \"GET /a HTTP/1.1\\r\\nHost: a\\r\\nx-forwarded-for: 10.0.0.2\\r\\n\\r\\n\"\n    \
+             server[0] <- \"HTTP/1.1 200 OK\\r\\nConnection: close\\r\\nContent-Length: 0\\r\\n\\r\\n\"\n    {close}\n    \
+             client <- \"GET /b HTTP/1.1\\r\\nHost: a\\r\\n\\r\\n\"\n    server[0] -> \"GET /b \"\n}}\n"
+        )
+    };
+    std::fs::write(&file, text("")).expect("written");
+    let out = Wireloom::command(&["test", "--interpret", path]);
+    let says = "the app has ended this connection, and `close server[0]` goes on to its next one";
+    assert!(out.code == Some(1) && out.text.contains(says), "{}", out.text);
+    std::fs::write(&file, text("close server[0]")).expect("written");
+    let out = Wireloom::command(&["test", "--interpret", path]);
+    assert_eq!(out.code, Some(0), "{}", out.text);
+    let told = Wireloom::command(&["explain", path]).out;
+    assert!(told.contains("request seen per client connection, anew with each request; u64"), "{told}");
+    // Standard output has a name.
+    assert_eq!(Wireloom::command(&["emit", "c", path, "-o", "-"]).out, Wireloom::command(&["emit", "c", path]).out);
+    assert!(!std::path::Path::new("-").exists());
     std::fs::remove_dir_all(folder).ok();
 }
 

@@ -314,6 +314,14 @@ fn lists_are_for_lists() {
         let out = Wireloom::command(&["run", &words, "--interpret", "--config", &config_name]);
         assert!(out.code == Some(1) && out.text.contains(says), "{config}: {}", out.text);
     }
+    // Of a list that is in the wrong place no item is looked at.
+    let text = "use std.http\napp a {\n    param server: endpoint\n    port c = listen tcp(1) as http\n    \
+                port s = connect tcp(server) as http\n    on c(req) { reply call s(req) }\n}\n";
+    std::fs::write(folder.file("one.loom"), text).unwrap();
+    std::fs::write(folder.file("b.toml"), "[set]\nserver = [\"127.0.0.1:1\", \"127.0.0.1:2\"]\n").unwrap();
+    let (one, config) = (folder.name_of("one.loom"), folder.name_of("b.toml"));
+    let out = Wireloom::command(&["run", &one, "--interpret", "--config", &config]);
+    assert!(out.text.contains("b.toml:2:1: `server` has one value, not a list"), "{}", out.text);
     // Those of a port's targets, and of CPUs, are lists.
     std::fs::write(folder.file("b.toml"), "cores = [0]\n[bind]\nwire = [\"pcap:/nowhere/a\", \"pcap:/nowhere/b\"]\n")
         .unwrap();

@@ -46,6 +46,8 @@ fn rules_of_a_packet_app() {
     app.told(&with("delete", &["priority=7", "src=10.0.0.0/8", "dport=[1024,65535]"]));
     assert!(app.refused(&with("delete", &rule)).contains("no such entry"));
     assert_eq!(app.json(&["table", "rules"]).as_array().map(Vec::len), Some(1));
+    assert_eq!(app.told(&["table", "rules", "clear"]), "one entry deleted\n");
+    app.told(&["table", "rules", "insert", "priority=3", "dst=2001:db8::/32", "proto=tcp", "action=accept"]);
     // A dump can be loaded.
     let csv = "priority,src,dport,proto,action\n1,10.1.0.0/16,80,tcp,drop\n2,,\"[5, 6]\",,accept\n";
     assert!(app.ask_with(&["table", "rules", "load", "-"], csv).text.starts_with("2 rows loaded, 3 entries"));

@@ -315,6 +315,12 @@ fn port_options_are_those_of_the_page() {
     let rows = text.lines().skip_while(|l| !l.starts_with("| option ")).skip(2).take_while(|l| l.starts_with('|'));
     let mut options: Vec<String> = rows.filter_map(|r| r.split('`').nth(1)).map(str::to_string).collect();
     assert_eq!(options.len(), 29, "{options:?}");
+    let short = text.split_once("are short for these names with `_timeout`").expect("the short names");
+    let short = [short.0.rsplit("\n\n").next(), short.1.split("\n\n").next()].map(Option::unwrap_or_default).concat();
+    for (name, _) in port_options::SHORT {
+        assert!(short.contains(&format!("`{name}`")), "`{name}` is not among the short names");
+    }
+    assert_eq!(short.matches('`').count(), 2 * port_options::SHORT.len() + 2, "{short}");
     let bad = Wireloom::command(&["run", "apps/static_web.loom", "--set", "client.nonsense=5"]);
     assert!(bad.code == Some(1) && bad.text.contains("no such option"), "{}", bad.text);
     // It is a part of the program.

@@ -3,7 +3,8 @@
 
 use std::time::{Duration, Instant};
 use wireloom_tests::client::show;
-use wireloom_tests::{servers, Backend, Client, Process, Wireloom, CLOSING, PATIENCE};
+use wireloom_tests::folder::Folder;
+use wireloom_tests::{free_port, servers, Backend, Client, Process, Wireloom, CLOSING, PATIENCE};
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
@@ -291,4 +292,53 @@ fn a_stale_pooled_connection_is_replaced() {
         drop(server);
         std::thread::sleep(Duration::from_millis(20));
     }
+}
+
+/// A fault in a function of the library has the place of the program's call, with that in the
+/// library behind it. The fault of a client has the place in the library.
+#[test]
+fn faults_in_the_library_name_the_call() {
+    let folder = Folder::new("library-faults");
+    let (port, page) = (free_port(), free_port());
+    let text = [
+        "use std.http",
+        "app a {",
+        "    port client = listen tcp(PORT) as http { hold_body 4KiB else pass }",
+        "    fn page(u: bytes<200>) -> http.Response = http.ok(u, \"x\")",
+        "    on client(req) {",
+        "        let u = json(req.data else \"\").u.text else { reply http.error(400, \"no u\\n\"); return }",
+        "        if req.target == \"/redirect\" { reply http.redirect(u); return }",
+        "        reply page(slice(u, 0, 200))",
+        "    }",
+        "}",
+    ];
+    let path = folder.name_of("app.loom");
+    std::fs::write(&path, text.join("\n").replace("PORT", &port.to_string())).expect("the folder is writable");
+    let mut command = Wireloom::program();
+    command.args(["run", &path, "--log-faults", "--control", "off", "--admin", &page.to_string()]);
+    let mut app = Process::start_ours("library-faults", &mut command, port);
+    let asked = |request: &str| {
+        let mut client = Client::connect(port);
+        client.send(request);
+        // Lines of a kind come once in a second.
+        std::thread::sleep(Duration::from_millis(1100));
+        status(&mut client)
+    };
+    let json = "Host: a\r\nContent-Length: 14\r\n\r\n{\"u\":\"a\\r\\nb\"}";
+    assert_eq!(asked(&format!("POST /redirect HTTP/1.1\r\n{json}")), "500");
+    assert_eq!(asked(&format!("POST / HTTP/1.1\r\n{json}")), "500");
+    assert_eq!(asked("nothing\r\n\r\n"), "400");
+    let said = app.output();
+    for place in ["app.loom:7:46", "app.loom:4:47"] {
+        let line = said.lines().find(|l| l.contains(&format!("constraint at {}/{place}", folder.path().display())));
+        let library = line.and_then(|l| l.split_once(", in ")).map_or("", |l| l.1);
+        assert!(library.contains("std/http.loom:"), "{place}: {said}");
+    }
+    // The built-in library lies in no folder.
+    let own = std::env::var_os("WIRELOOM_STD").is_none();
+    assert!(!own || said.contains(": malformed at std/http.loom:"), "{said}");
+    let mut metrics = Client::connect(page);
+    let metrics = metrics.send("GET /metrics HTTP/1.0\r\n\r\n").rest();
+    assert!(String::from_utf8_lossy(&metrics).contains("/app.loom:7:46\""), "{}", show(&metrics));
+    app.kill();
 }

@@ -272,6 +272,34 @@ fn curl_through_the_cache_before_nginx_and_purge() {
     assert_ne!(curl(&[], "/a"), second);
 }
 
+/// An answer in chunks that an HTTP/1.0 client has fetched is for all clients, and the other way
+/// round.
+#[test]
+fn chunks_are_kept_for_clients_of_both_versions() {
+    let backend = Backend::new();
+    let front = cache(backend.port, &[]);
+    let asks = |target: &str, minor: u8| {
+        let mut client = Client::connect(front.port);
+        client.send(format!("GET {target} HTTP/1.{minor}\r\nHost: a\r\n\r\n"));
+        client
+    };
+    for (target, versions) in [("/old", [0, 1, 0]), ("/new", [1, 0, 1])] {
+        let mut first = asks(target, versions[0]);
+        let mut server = backend.accept();
+        server.take_head();
+        server.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nCache-Control: max-age=60\r\n\r\n");
+        server.send("3\r\none\r\n0\r\n\r\n");
+        first.take_head();
+        first.take_until(b"one");
+        // The server is asked no more.
+        for minor in &versions[1..] {
+            let mut again = asks(target, *minor);
+            let (head, body) = read(&mut again);
+            assert!(head.contains("age: 0\r\n") && body == "one", "{target}: {head}{body}");
+        }
+    }
+}
+
 /// RFC 9111 section 4.4: nginx changes its files by PUT and DELETE.
 #[test]
 fn writes_through_the_cache_are_seen_at_once() {

@@ -159,6 +159,29 @@ fn sentences_are_short() {
     assert!(long.is_empty(), "{} sentences are too long\n{}", long.len(), long.join("\n"));
 }
 
+/// A row that no table has around it is shown as text.
+#[test]
+fn rows_stand_in_tables() {
+    let is_row = |l: &str| l.starts_with('|');
+    let mut loose = Vec::new();
+    for path in files().iter().filter(|p| marks(p).is_none()) {
+        let text = std::fs::read_to_string(path).expect("a text");
+        let mut code = false;
+        let outside = |(_, l): &(usize, &str)| {
+            code ^= l.trim_start().starts_with("```");
+            !code
+        };
+        let lines: Vec<(usize, &str)> = by_hand(text.lines().enumerate()).filter(outside).collect();
+        for (n, (i, line)) in lines.iter().enumerate().filter(|(_, (_, l))| is_row(l)) {
+            let begins = n == 0 || lines[n - 1].0 + 1 != *i || !is_row(lines[n - 1].1);
+            if begins && !lines.get(n + 1).is_some_and(|(_, l)| l.starts_with("|-") || l.starts_with("|:")) {
+                loose.push(format!("{}:{}: {line}", path.display(), i + 1));
+            }
+        }
+    }
+    assert!(loose.is_empty(), "{}", loose.join("\n"));
+}
+
 /// A sentence of a page or of a program names its subject: a packet, a core, a backend.
 #[test]
 fn sentences_of_pages_have_subjects() {

@@ -7,6 +7,7 @@ mod built;
 mod bytes;
 mod card;
 mod edits;
+mod fallback;
 mod generated;
 mod kinds;
 mod limits;

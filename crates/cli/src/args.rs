@@ -77,7 +77,7 @@ Examples:
   wireloom emit c my.loom -o my.c     # what clang or gcc compiles
   wireloom emit bpf my.loom           # what clang compiles for the kernel's XDP hook")]
     Emit(Emit),
-    /// Draw the app's graph as SVG.
+    /// Draw the app's graph as SVG, by default into a file of the working folder.
     #[command(after_help = "\
 Examples:
   wireloom graph apps/memcached_proxy.loom               # writes memcached_proxy.svg
@@ -382,7 +382,7 @@ pub struct Emit {
     /// A source; FILE:APP where it has several apps.
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// By default standard output.
+    /// By default `-`, standard output.
     #[arg(short, long, value_name = "PATH")]
     pub output: Option<PathBuf>,
     /// With `bpf` or `--place`: a parameter. Its value is part of the code.
@@ -398,7 +398,7 @@ pub struct Graph {
     /// A source; FILE:APP where it has several apps.
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// By default the app's name with `.svg`; `-` for standard output.
+    /// By default the app's name with `.svg`, in the working folder; `-` for standard output.
     #[arg(short, long, value_name = "PATH")]
     pub output: Option<PathBuf>,
 }

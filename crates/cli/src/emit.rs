@@ -16,7 +16,7 @@ pub fn emit(args: Emit) -> Outcome {
         Artifact::C => wireloom_codegen_c::emit(&module, &wireloom_codegen_c::Options::default()).text,
         Artifact::Bpf => place::text(&module, &args.set)?,
     };
-    write(args.output.as_deref(), &text)
+    write(args.output.as_deref().filter(|path| *path != Path::new("-")), &text)
 }
 
 pub fn graph(args: Graph) -> Outcome {

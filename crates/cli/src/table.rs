@@ -64,7 +64,10 @@ pub fn table(args: Table) -> Outcome {
         TableDo::Clear => {
             no_more(&args.rest)?;
             let answer = client.ask(json!({ "do": "clear", "table": name }))?;
-            let text = format!("{} entries deleted", answer.get("deleted").and_then(Value::as_u64).unwrap_or(0));
+            let text = match answer.get("deleted").and_then(Value::as_u64).unwrap_or(0) {
+                1 => "one entry deleted".to_string(),
+                n => format!("{n} entries deleted"),
+            };
             done(&args, answer, text)
         }
     }

@@ -332,9 +332,15 @@ impl<'m> Play<'m> {
             return self.see_datagram(i, wanted);
         }
         self.receive(i);
-        let got = &self.peers[i].2;
+        let (peer, got) = (&self.peers[i].1, &self.peers[i].2);
         if !got.starts_with(wanted) {
-            return Err(format!("expected \"{}\"\n          saw \"{}\"", wanted.escape_ascii(), got.escape_ascii()));
+            let (wanted, ended) = (wanted.escape_ascii(), self.is_backend(at) && peer.ending() != Ending::Open);
+            let name = format!("{}[{}]", self.name(at), at.conn);
+            let hint = match ended && got.is_empty() && at.conn < SimPort::OWN {
+                true => format!("; the app has ended this connection, and `close {name}` goes on to its next one"),
+                false => String::new(),
+            };
+            return Err(format!("expected \"{wanted}\"\n          saw \"{}\"{hint}", got.escape_ascii()));
         }
         self.peers[i].2.drain(..wanted.len());
         Ok(())

@@ -6,14 +6,11 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use wireloom_syntax::source::{OsWorld, World};
+use wireloom_syntax::source::{OsWorld, World, BUILT_IN};
 
 mod files {
     include!(concat!(env!("OUT_DIR"), "/std_files.rs"));
 }
-
-/// Where the built-in library pretends to lie; no such folder exists.
-const BUILT_IN: &str = "/<wireloom>/std";
 
 pub struct CliWorld {
     disk: OsWorld,
@@ -21,13 +18,13 @@ pub struct CliWorld {
 
 impl CliWorld {
     pub fn new() -> Self {
-        let root = std::env::var_os("WIRELOOM_STD").map_or_else(|| PathBuf::from(BUILT_IN), PathBuf::from);
+        let root = std::env::var_os("WIRELOOM_STD").map_or_else(|| Path::new(BUILT_IN).join("std"), PathBuf::from);
         CliWorld { disk: OsWorld::new(root) }
     }
 }
 
 fn built_in(path: &Path) -> Option<&'static str> {
-    let name = path.strip_prefix(BUILT_IN).ok()?.to_str()?;
+    let name = path.strip_prefix(BUILT_IN).ok()?.strip_prefix("std").ok()?.to_str()?;
     files::FILES.iter().find(|(n, _)| *n == name).map(|(_, text)| *text)
 }
 

@@ -627,6 +627,9 @@ pub struct PlaceDesc {
     pub file: String,
     pub line: u32,
     pub column: u32,
+    /// `std/http.loom:402:52`, if the program has called the library there. Else empty.
+    #[serde(default)]
+    pub library: String,
 }
 
 /// Streams of the connections accepted on `from` are merged by key and sent to `to`.

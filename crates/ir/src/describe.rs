@@ -345,11 +345,17 @@ fn sends_frames(m: &crate::Module, block: &crate::Block, seen: &mut BTreeSet<u32
         })
 }
 
+fn line_of(m: &crate::Module, s: &crate::Span) -> String {
+    let file = m.files.get(s.file as usize).map_or("", String::as_str);
+    format!("{file}:{}:{}", s.line, s.column)
+}
+
 fn place_desc(m: &crate::Module, p: &crate::FaultPlace) -> PlaceDesc {
     PlaceDesc {
         name: p.name.clone(),
         file: m.files.get(p.span.file as usize).cloned().unwrap_or_default(),
         line: p.span.line,
         column: p.span.column,
+        library: p.library.map(|s| line_of(m, &s)).unwrap_or_default(),
     }
 }

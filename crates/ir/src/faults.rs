@@ -3,10 +3,13 @@
 use crate::Span;
 use serde::{Deserialize, Serialize};
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct FaultPlace {
     pub name: String,
+    /// In the program; of a fault that it has no part in, in the library.
     pub span: Span,
+    /// In the library, which the program has called at `span`.
+    pub library: Option<Span>,
 }
 
 /// A fault kind that the program declares (`fault name`).

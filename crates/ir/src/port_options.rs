@@ -206,17 +206,34 @@ pub const HOLD_MAX: u32 = 16 << 20;
 /// The name that sets two others.
 pub const BOTH: &str = "call_timeout";
 
+/// Names in short, and the options that they name.
+pub const SHORT: [(&str, &str); 6] = [
+    ("connect", "connect_timeout"),
+    ("call", BOTH),
+    ("timeout", BOTH),
+    ("read", "read_timeout"),
+    ("idle", "idle_timeout"),
+    ("write", "write_timeout"),
+];
+
+/// The name in full of an option.
+pub fn in_full(name: &str) -> &str {
+    SHORT.iter().find(|s| s.0 == name).map_or(name, |s| s.1)
+}
+
 /// Timers of connections are no finer, in nanoseconds.
 pub const TICK: u64 = 1_000_000;
 
 /// Whether an option has an effect on ports that listen, or on ports that connect.
 pub fn applies(name: &str, listen: bool) -> bool {
-    match name {
-        "accept_timeout" | "cancel" | "slice" | "read_timeout" | "read" | "max_outstanding" | "max_answer"
-        | "max_queued" => listen,
-        "connect_timeout" | "connect" | "answer_timeout" | "stream_timeout" | "call_timeout" | "call" | "timeout"
-        | "connections" | "pipeline" | "reuse" | "failover" | "eject_after" | "eject_time" | "probe" | "pool"
-        | "pool_timeout" | "pool_lifetime" => !listen,
+    match in_full(name) {
+        "accept_timeout" | "cancel" | "slice" | "read_timeout" | "max_outstanding" | "max_answer" | "max_queued" => {
+            listen
+        }
+        "connect_timeout" | "answer_timeout" | "stream_timeout" | "call_timeout" | "connections" | "pipeline"
+        | "reuse" | "failover" | "eject_after" | "eject_time" | "probe" | "pool" | "pool_timeout" | "pool_lifetime" => {
+            !listen
+        }
         _ => true,
     }
 }
@@ -257,17 +274,17 @@ pub enum Slot<'o> {
 /// The place of the option of this name, which may be one of the short ones.
 pub fn slot<'o>(o: &'o mut PortOptions, name: &str) -> Option<Slot<'o>> {
     const ALL: std::ops::RangeInclusive<u32> = 1..=u32::MAX;
-    Some(match name {
-        "connect_timeout" | "connect" => Slot::Time(&mut o.connect_timeout, TICK),
+    Some(match in_full(name) {
+        "connect_timeout" => Slot::Time(&mut o.connect_timeout, TICK),
         "answer_timeout" => Slot::Time(&mut o.answer_timeout, TICK),
         "stream_timeout" => Slot::Time(&mut o.stream_timeout, TICK),
-        "call_timeout" | "call" | "timeout" => Slot::Times([&mut o.answer_timeout, &mut o.stream_timeout]),
+        "call_timeout" => Slot::Times([&mut o.answer_timeout, &mut o.stream_timeout]),
         "accept_timeout" => Slot::Time(&mut o.accept_timeout, TICK),
         "cancel" => Slot::Switch(&mut o.cancel),
         "slice" => Slot::Time(&mut o.slice, 1_000),
-        "read_timeout" | "read" => Slot::Time(&mut o.read_timeout, TICK),
-        "idle_timeout" | "idle" => Slot::Time(&mut o.idle_timeout, TICK),
-        "write_timeout" | "write" => Slot::Time(&mut o.write_timeout, TICK),
+        "read_timeout" => Slot::Time(&mut o.read_timeout, TICK),
+        "idle_timeout" => Slot::Time(&mut o.idle_timeout, TICK),
+        "write_timeout" => Slot::Time(&mut o.write_timeout, TICK),
         "max_connections" => Slot::Count(&mut o.max_connections, ALL),
         "max_outstanding" => Slot::Count(&mut o.max_outstanding, ALL),
         "connections" => Slot::Count(&mut o.connections, 1..=1024),

@@ -65,7 +65,7 @@ pub struct Compiler<'a> {
     /// Enums whose values are text: the longest, and all in order of the variants.
     pub texts: HashMap<ir::EnumId, (u64, Vec<Vec<u8>>)>,
     pub fault_ids: HashMap<(ModId, String), ir::FaultKind>,
-    place_ids: HashMap<(String, ir::Span), ir::PlaceId>,
+    place_ids: HashMap<ir::FaultPlace, ir::PlaceId>,
     /// Bytes of all `state` so far, and of all `session`.
     pub state_bytes: u64,
     pub session_bytes: u64,
@@ -129,7 +129,7 @@ impl<'a> Compiler<'a> {
         for t in [ir::Ty::Unit, ir::Ty::Bool, ir::Ty::UInt(8), ir::Ty::UInt(16), ir::Ty::UInt(32), ir::Ty::UInt(64)] {
             m.intern(t);
         }
-        m.files = map.files().map(|(_, f)| f.path.display().to_string()).collect();
+        m.files = map.files().map(|(_, f)| f.shown()).collect();
         Compiler {
             world,
             map,
@@ -215,14 +215,30 @@ impl<'a> Compiler<'a> {
     }
 
     pub fn place(&mut self, name: impl Into<String>, span: Span) -> ir::PlaceId {
-        let span = ir::Span { element: 0, ..self.span(span) };
-        let name = name.into();
+        self.place_of(name.into(), span, None)
+    }
+
+    /// The place of a fault in the library. `call`: where the program has called it.
+    pub fn place_of(&mut self, name: String, span: Span, call: Option<Span>) -> ir::PlaceId {
+        let inside = ir::Span { element: 0, ..self.span(span) };
+        let call = call.map(|c| ir::Span { element: 0, ..self.span(c) });
+        let place = ir::FaultPlace { name, span: call.unwrap_or(inside), library: call.map(|_| inside) };
         let next = ir::PlaceId(self.m.places.len() as u32);
         let places = &mut self.m.places;
-        *self.place_ids.entry((name.clone(), span)).or_insert_with(|| {
-            places.push(ir::FaultPlace { name, span });
+        *self.place_ids.entry(place.clone()).or_insert_with(|| {
+            places.push(place);
             next
         })
+    }
+
+    /// Whether a module is one of the library.
+    pub fn in_library(&self, module: ModId) -> bool {
+        self.names.modules.get(module).is_some_and(|m| m.path.starts_with(self.world.std_root()))
+    }
+
+    /// Whether a file is one of the library.
+    pub fn library_file(&self, span: Span) -> bool {
+        self.map.file(span.file).is_some_and(|f| f.path.starts_with(self.world.std_root()))
     }
 
     /// Whether one more unknown name is told with what was meant.

@@ -133,6 +133,18 @@ pub fn is_list(desc: &Desc, name: &str) -> bool {
     matches!(desc.params[n].ty, ParamType::Texts(..) | ParamType::Endpoints(_)) || desc.ports.iter().any(names_ports)
 }
 
+/// Whether an app has a setting of this name, and it is no list.
+pub fn has_one_value(desc: &Desc, name: &str) -> bool {
+    let has = match name.split_once('.') {
+        Some((port, option)) => {
+            let port = desc.ports.iter().find(|p| p.name == port);
+            port.is_some_and(|p| port_options::slot(&mut p.options.clone(), option).is_some())
+        }
+        None => desc.params.iter().any(|p| p.name == name),
+    };
+    has && !is_list(desc, name)
+}
+
 /// Values of parameters, where there are any, and the options of ports.
 struct Given {
     values: Vec<Option<ParamValue>>,

@@ -217,7 +217,11 @@ fn place(
     let (new, gone) = (without(&is.places, &was.places), without(&was.places, &is.places));
     let told = [("new", new), ("gone", gone)];
     let told = told.iter().filter(|(_, list)| !list.is_empty()).map(|(what, list)| format!("; {what}: {list}"));
-    Ok(Some(format!("{port} has {} servers{}", is.addrs.len(), told.collect::<String>())))
+    let number = match is.addrs.len() {
+        1 => "one server".to_string(),
+        n => format!("{n} servers"),
+    };
+    Ok(Some(format!("{port} has {number}{}", told.collect::<String>())))
 }
 
 fn values(desc: &Desc, old: &Settings, wanted: &Settings) -> (Vec<ParamValue>, Vec<String>) {

@@ -158,7 +158,7 @@ pub fn render_all(diagnostics: &[Diagnostic], map: &SourceMap, colour: bool) -> 
 }
 
 fn json_label(label: &Label, map: &SourceMap) -> String {
-    let path = map.file(label.span.file).map(|f| f.path.display().to_string()).unwrap_or_default();
+    let path = map.file(label.span.file).map(|f| f.shown()).unwrap_or_default();
     let start = map.position(label.span);
     let end = map.position(Span { start: label.span.end, ..label.span });
     format!(

@@ -128,7 +128,17 @@ pub struct Source {
     characters: Vec<u32>,
 }
 
+/// Where the built-in library pretends to lie; no such folder exists.
+pub const BUILT_IN: &str = "/<wireloom>";
+
 const BLOCK: usize = 256;
+
+impl Source {
+    /// The name that people see: `std/http.loom` for a file of the built-in library.
+    pub fn shown(&self) -> String {
+        self.path.strip_prefix(BUILT_IN).unwrap_or(&self.path).display().to_string()
+    }
+}
 
 /// Characters that begin in these bytes of a text.
 fn begin_in(bytes: &[u8]) -> usize {
@@ -193,7 +203,7 @@ impl SourceMap {
     /// `path:line:column`
     pub fn describe(&self, span: Span) -> String {
         let at = self.position(span);
-        let path = self.file(span.file).map(|f| f.path.display().to_string()).unwrap_or_default();
+        let path = self.file(span.file).map(Source::shown).unwrap_or_default();
         format!("{path}:{}:{}", at.line, at.column)
     }
 }

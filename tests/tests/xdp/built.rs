@@ -56,6 +56,8 @@ fn built_firewall_live() {
     assert_eq!(app.exit(), Some(0), "{}", app.output());
     let said = app.output();
     assert!(said.contains("wire runs in XDP at a0") && said.contains("XDP at a0:"), "{said}");
+    // The process has no use for the port.
+    assert!(!said.contains(" is null"), "{said}");
     assert!(!net.sh("a", "ip link show dev a0").contains("prog/xdp"));
 }
 

@@ -40,6 +40,8 @@ pub struct Placed {
     hooked: Vec<Hooked>,
     /// The app's name.
     app: String,
+    /// Ports that the CPU has no use for.
+    unread: Vec<String>,
 }
 
 /// How often the process looks for lines of the log, and how many it takes at a time: tables wait
@@ -228,10 +230,12 @@ impl AppPorts<'_> {
             );
         }
         let hooked = self.hooked(&object, &parts)?;
-        let placed = Placed { parts, object: Some(Arc::new(Mutex::new(object))), hooked, app: self.m.app.clone() };
+        let (object, app) = (Some(Arc::new(Mutex::new(object))), self.m.app.clone());
+        let mut placed = Placed { parts, object, hooked, app, unread: Vec::new() };
         for (port, binding) in placed.unread(self.m, &self.bind) {
             bind.retain(|b| b.split_once('=').is_none_or(|b| b.0 != port));
             bind.push(binding);
+            placed.unread.push(port);
         }
         Ok(placed)
     }
@@ -323,7 +327,7 @@ impl Placed {
 
     pub fn hook_part(&self) -> HookPart {
         let interfaces = self.parts.iter().flat_map(|p| p.interfaces.clone()).collect();
-        HookPart { hooked: self.hooked.clone(), interfaces }
+        HookPart { hooked: self.hooked.clone(), interfaces, unread: self.unread.clone() }
     }
 
     /// Ports that the CPU neither reads nor sends to are bound to nothing.

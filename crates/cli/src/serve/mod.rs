@@ -139,6 +139,8 @@ pub struct HookPart {
     pub hooked: Vec<packet::Hooked>,
     /// All interfaces with a program of the app.
     pub interfaces: Vec<String>,
+    /// Ports that the CPU has no use for.
+    pub unread: Vec<String>,
 }
 
 /// `started` is called once all ports are open
@@ -191,7 +193,7 @@ pub fn serve_all(
         },
         ready: Some(Box::new(move |ready: &Ready| {
             started();
-            announce(ready, begin, interpreted)
+            announce(ready, &hook.unread, begin, interpreted)
         })),
         ..ServeOptions::default()
     };
@@ -291,10 +293,11 @@ pub fn sets(descs: &[&Desc], given: Sets) -> Result<Vec<Vec<(String, String)>>, 
     for s in given.file {
         let told = |e: Failure| s.place.error(e.text());
         let (app, name) = addressee(&names, descs, &s.name).map_err(told)?;
-        params::check(descs[app], &name, &s.value).map_err(|e| told(e.into()))?;
-        if s.is_list && !params::is_list(descs[app], &name) {
+        // Of a list only the items are read.
+        if s.is_list && params::has_one_value(descs[app], &name) {
             return Err(s.place.error(config::one_value(&name)));
         }
+        params::check(descs[app], &name, &s.value).map_err(|e| told(e.into()))?;
         // The command line goes before.
         if !sets[app].iter().any(|(n, _)| *n == name) {
             sets[app].push((name, s.value.clone()));
@@ -362,11 +365,11 @@ fn nobody_has(names: &[String], descs: &[&Desc], plain: &str) -> String {
     format!("no app has a parameter or port `{plain}`, and none has this name{hint} the apps are: {}", names.join(", "))
 }
 
-fn announce(ready: &Ready, begin: Instant, interpreted: bool) {
+fn announce(ready: &Ready, unread: &[String], begin: Instant, interpreted: bool) {
     for (app, port, address) in &ready.ports {
         eprintln!("wireloom: {app}.{port} listens on {address}");
     }
-    for (app, port, target) in &ready.frames {
+    for (app, port, target) in ready.frames.iter().filter(|f| !unread.contains(&f.1)) {
         eprintln!("wireloom: {app}.{port} is {target}");
     }
     if let Some(admin) = ready.admin {

@@ -194,8 +194,8 @@ fn backend_memory(m: &Module, p: &Port, backends: u64, row: &mut AddRow) -> u64 
         }
         false => format!("as many as calls under way; at most {most}"),
     };
-    let how =
-        format!("with its message's view; per backend and core {how}; {} backends: {}", count(backends), bytes(all));
+    let number = if backends == 1 { "one backend".to_string() } else { format!("{} backends", count(backends)) };
+    let how = format!("with its message's view; per backend and core {how}; {number}: {}", bytes(all));
     row(format!("{}: a connection", p.name), connection, how);
     let heads = protocols(m, p).filter_map(|q| q.response).map(|u| m.unit(u).head_max);
     held(p, "head of an answer", heads.max().unwrap_or(0), row);

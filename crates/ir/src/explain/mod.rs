@@ -564,7 +564,12 @@ fn state(m: &Module, out: &mut String) {
         rows.push((format!("counter {}", c.name), "per core, summed when shown; 8 B".into(), Vec::new()))
     }
     for s in &m.sessions {
-        rows.push((format!("session {}", s.name), format!("per client connection; {}", sized(s.ty)), Vec::new()))
+        let word = if s.of_request { "request" } else { "session" };
+        let whose = match s.of_request {
+            true => "per client connection, anew with each request",
+            false => "per client connection",
+        };
+        rows.push((format!("{word} {}", s.name), format!("{whose}; {}", sized(s.ty)), Vec::new()))
     }
     if rows.is_empty() {
         return;

@@ -45,7 +45,9 @@ impl Parser {
                 self.m.faults.push(OwnFault { name, doc })
             }
             "place" => {
-                let place = FaultPlace { name: self.str()?, span: self.span()? };
+                let (name, span) = (self.str()?, self.span()?);
+                let library = if self.eat_word("library") { Some(self.span()?) } else { None };
+                let place = FaultPlace { name, span, library };
                 self.m.places.push(place)
             }
             "type" => self.type_declaration()?,

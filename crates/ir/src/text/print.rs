@@ -228,7 +228,8 @@ impl Printer<'_> {
             self.line(&format!("fault {} doc {}", string(&f.name), string(&f.doc)))
         }
         for p in &m.places {
-            self.line(&format!("place {}{}", string(&p.name), span(&p.span)))
+            let library = p.library.as_ref().map_or_else(String::new, |s| format!(" library{}", span(s)));
+            self.line(&format!("place {}{}{library}", string(&p.name), span(&p.span)))
         }
         for (n, t) in m.types.iter().enumerate() {
             self.line(&format!("type t{n} = {}", type_text(m, t, &|t| format!("t{}", t.0))));

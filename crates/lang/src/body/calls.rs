@@ -279,14 +279,14 @@ impl Lower<'_, '_> {
             })
             .collect();
         let scopes = std::mem::replace(&mut self.scopes, vec![scope]);
-        let (module, in_app) = (self.module, self.in_app);
+        let (module, in_app, called) = (self.module, self.in_app, self.call_into(info.module, span));
         (self.module, self.in_app) = (info.module, info.in_app);
         let (dot, params_of) = (self.dot.take(), self.params_of.take());
         self.inlined.push(info.name.clone());
         let made = self.deeper(span, |s| s.inline_body(info, span, sink));
         self.inlined.pop();
         self.scopes = scopes;
-        (self.module, self.in_app) = (module, in_app);
+        (self.module, self.in_app, self.called) = (module, in_app, called);
         (self.dot, self.params_of) = (dot, params_of);
         made
     }

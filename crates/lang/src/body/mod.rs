@@ -154,6 +154,8 @@ pub struct Lower<'c, 'a> {
     pub handler: Option<HandlerCtx>,
     pub ret: Ret,
     pub inlined: Vec<String>,
+    /// Inside of a function of the library: the program's call of it.
+    pub called: Option<Span>,
     /// A message is being built: what changes tables or waits has no place in it.
     pub building: bool,
     /// An entry of a table is held: how many loops were around it, and what says that the inlined
@@ -282,6 +284,7 @@ impl<'c, 'a> Lower<'c, 'a> {
             handler: None,
             ret: Ret::Nowhere,
             inlined: vec![],
+            called: None,
             building: false,
             held: None,
             cache_block: None,
@@ -468,9 +471,20 @@ impl<'c, 'a> Lower<'c, 'a> {
         l
     }
 
+    /// The place of a fault: in a function of the library, the program's call of it.
     pub fn place_id(&mut self, span: Span) -> ir::PlaceId {
-        let name = self.place.clone();
-        self.cx.place(name, span)
+        let call = self.called.filter(|_| self.cx.library_file(span));
+        self.cx.place_of(self.place.clone(), span, call)
+    }
+
+    /// Goes into a body of a module that is put in the place of `span`. Gives the `called` of
+    /// before.
+    pub fn call_into(&mut self, module: ModId, span: Span) -> Option<Span> {
+        let outer = self.called;
+        if !self.cx.in_library(self.module) {
+            self.called = self.cx.in_library(module).then_some(span);
+        }
+        outer
     }
 
     /// Faults unless the condition holds or is known to hold.

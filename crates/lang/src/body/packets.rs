@@ -242,7 +242,7 @@ impl Lower<'_, '_> {
         }
         let (_, ty, e) = info.lets[i].clone();
         let scopes = std::mem::replace(&mut self.scopes, vec![vec![]]);
-        let (module, in_app) = (self.module, self.in_app);
+        let (module, in_app, called) = (self.module, self.in_app, self.call_into(info.module, name.span));
         (self.module, self.in_app) = (info.module, false);
         let dot = self.dot.take();
         let packet = self.packet.replace((p.clone(), u));
@@ -258,7 +258,7 @@ impl Lower<'_, '_> {
         self.inlined.pop();
         self.packet = packet;
         self.dot = dot;
-        (self.module, self.in_app) = (module, in_app);
+        (self.module, self.in_app, self.called) = (module, in_app, called);
         self.scopes = scopes;
         let v = made?;
         let ty = self.settled(&v.ty);

@@ -187,9 +187,11 @@ impl App {
 
     /// The same, as a part of a line.
     pub(super) fn place_at(&self, place: u32) -> String {
+        let library = self.desc.places.get(place as usize).map_or("", |p| &p.library);
         match self.place_line(place) {
             line if line.is_empty() => line,
-            line => format!(" at {line}"),
+            line if library.is_empty() => format!(" at {line}"),
+            line => format!(" at {line}, in {library}"),
         }
     }
 

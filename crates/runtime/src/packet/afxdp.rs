@@ -171,7 +171,7 @@ struct Bind {
 fn failure(name: &str, what: &str, e: io::Error) -> String {
     match e.raw_os_error() {
         Some(libc::EPERM) => format!("no permission for `{name}`: AF_XDP needs CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF; run as root, or give the executable the rights: `sudo setcap cap_net_raw,cap_net_admin,cap_bpf+ep FILE`"),
-        Some(libc::EBUSY) => format!("`{name}` is in use by another XDP program"),
+        Some(libc::EBUSY) => format!("`{name}` is in use by another XDP program (`ip link show dev {name}` names it)"),
         _ => format!("{what} `{name}`: {e}"),
     }
 }

@@ -13,8 +13,8 @@ const MAP_XSK: u32 = 17;
 const PROG_XDP: u32 = 6;
 const ATTACH_XDP: u32 = 37;
 const REDIRECT_MAP: i32 = 51;
-/// Frames of queues without a socket go to the host's stack.
-const XDP_PASS: i32 = 2;
+/// Frames of queues without a socket are dropped.
+const XDP_DROP: i32 = 1;
 /// Offset of the receiving queue in the program's context.
 const RX_QUEUE: i16 = 16;
 
@@ -122,13 +122,14 @@ pub fn put_socket(map: &OwnedFd, place: u32, socket: &OwnedFd) -> io::Result<()>
     unsafe { attr.call(MAP_UPDATE).map(drop) }
 }
 
-/// r2 = the queue; r1 = the map; r3 = the action without a socket; redirect.
+/// r2 = the queue; r1 = the map; r3 = the action without a socket; redirect. A queue that has come
+/// later has no socket: its frames must not pass by the app.
 fn load(map: &OwnedFd, flags: u32) -> io::Result<OwnedFd> {
     let code = [
         instruction(0x61, 2, 1, RX_QUEUE, 0),
         instruction(0x18, 1, 1, 0, map.as_raw_fd()),
         0,
-        instruction(0xb7, 3, 0, 0, XDP_PASS),
+        instruction(0xb7, 3, 0, 0, XDP_DROP),
         instruction(0x85, 0, 0, 0, REDIRECT_MAP),
         instruction(0x95, 0, 0, 0, 0),
     ];

@@ -14,6 +14,8 @@ use super::core_mesh::{core_of, flow_hash};
 use super::crossing::{self, Crossings};
 use super::hook_ring::HookRing;
 use super::hooked::Hooked;
+use super::host_stack::{Guarded, TAKES_ALL};
+use super::interface_uses::interfaces_apart;
 use super::interfaces::Interfaces;
 use super::loop_port::Loop;
 use super::memory::{Frames, MemoryPort};
@@ -24,8 +26,8 @@ use super::pcap::{self, LinkType, Reader, Style, Writer};
 use super::pool::{Pool, Region};
 use super::port::FramePort;
 use super::port_targets::{
-    depth, files_apart, frame_handler, interfaces_apart, is_outside, list, port_targets, write_what_is_missing,
-    Carrier, PortTarget, PortTargets,
+    depth, files_apart, frame_handler, is_outside, list, port_targets, write_what_is_missing, Carrier, PortTarget,
+    PortTargets,
 };
 use super::queue::Queue;
 use super::shared_ports::{Common, Opened, SendsBy, Tap};
@@ -93,9 +95,9 @@ pub fn open(apps: &[Arc<App>], options: &[Options], cores: usize) -> Result<Plan
     }
     let read = all.iter().flatten().filter(|p| p.handler.is_some()).flat_map(|p| p.main.clone()).collect();
     let mut shared = several.then(|| SharedInputs { read, opened: Vec::new() });
-    let mut plans = Vec::new();
+    let (mut plans, guarded) = (Vec::new(), Guarded::of(apps, &all));
     for (number, ((app, options), ports)) in apps.iter().zip(options).zip(&all).enumerate() {
-        let (plan, after) = open_app(app, number, options, ports, &pools, shared)?;
+        let (plan, after) = open_app(app, number, options, ports, (&pools, &guarded), shared)?;
         plans.push(plan);
         shared = after;
     }
@@ -192,7 +194,7 @@ fn open_app(
     number: usize,
     options: &Options,
     ports: &[PortTargets],
-    pools: &[Pool],
+    (pools, guarded): (&[Pool], &Guarded),
     shared: Option<SharedInputs>,
 ) -> Result<(AppPlan, Option<SharedInputs>), Error> {
     let mac = ports
@@ -219,6 +221,7 @@ fn open_app(
         capture: None,
         writes: false,
         mac,
+        guarded,
         shared,
         opening: None,
     };
@@ -325,6 +328,7 @@ struct Opening<'a> {
     writes: bool,
     /// Of the first interface: frames for it are the host's.
     mac: Option<[u8; 6]>,
+    guarded: &'a Guarded,
     /// For several apps: their shared ports, and the one being opened.
     shared: Option<SharedInputs>,
     opening: Option<Opened>,
@@ -582,12 +586,24 @@ impl Opening<'_> {
                 self.alone(core, at, Box::new(udp));
                 Ok(())
             }
-            Carrier::AfPacket => self.open_packet(at, name),
+            Carrier::AfPacket => {
+                if port.handler.is_some() {
+                    self.guarded.tell(name);
+                }
+                self.open_packet(at, name)
+            }
             Carrier::AfXdp => self.open_xdp(at, name),
             Carrier::Nic => match self.open_xdp(at, name) {
                 Err(e) if self.hook(at).is_some() => Err(e),
                 Err(e) if afxdp::exists(name) => {
-                    log::warn!("{name}: no AF_XDP ({e}); using AF_PACKET");
+                    if port.handler.is_none() {
+                        log::warn!(target: "wireloom", "{name}: no AF_XDP ({e}); using AF_PACKET");
+                        return self.open_packet(at, name);
+                    }
+                    if let Some(refusal) = self.guarded.refusal(name, &e) {
+                        return Err(refusal);
+                    }
+                    log::warn!(target: "wireloom", "{name}: no AF_XDP ({e}); using AF_PACKET: {TAKES_ALL}");
                     self.open_packet(at, name)
                 }
                 done => done,

@@ -149,7 +149,13 @@ pub fn desc(mode: u64) -> Desc {
             handler("insert", HandlerOn::Signal),
             handler("fault", HandlerOn::Fault),
         ],
-        places: vec![PlaceDesc { name: "here".into(), file: String::new(), line: 1, column: 1 }],
+        places: vec![PlaceDesc {
+            name: "here".into(),
+            file: String::new(),
+            line: 1,
+            column: 1,
+            library: String::new(),
+        }],
         faults: vec![wireloom_ir::OwnFault { name: "disorder".into(), doc: String::new() }],
         signals: vec![
             signal("t.next", 2, &[("cursor", ParamType::UInt(64))], step),

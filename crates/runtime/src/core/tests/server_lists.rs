@@ -190,6 +190,8 @@ fn a_bad_list_changes_nothing() {
     assert!(s.read_again(&sets).unwrap_err().to_string().contains("has no port"));
     assert!(list(&mut s, &[1, 2, 3, 4, 5, 6, 7, 8, 9], &[]).unwrap_err().contains("at most 8 endpoints"));
     assert!(list(&mut s, &[1, 2], &[]).unwrap().is_empty());
+    assert_eq!(list(&mut s, &[2], &[]).unwrap()[1], "line.backends has one server; gone: 10.9.0.1:1");
+    list(&mut s, &[1, 2], &[]).unwrap();
     let c = s.client("client").unwrap();
     send(&mut s, &c, "g1 a\n");
     assert!(s.net.accept(server(2)).is_some());
