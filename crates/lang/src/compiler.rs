@@ -309,12 +309,19 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// A fault kind by name: the module's own (or used) ones, then the built-in ones.
+    /// The kind of a fault that is raised, by name: the module's own (or used) ones, then the
+    /// built-in ones.
     pub fn fault_kind(&mut self, module: ModId, name: &ast::Ident) -> R<ir::FaultKind> {
         match self.find_fault(module, &name.name) {
-            Some(k) => Ok(k),
+            Some(k) if k.can_be_raised() => Ok(k),
+            Some(_) => {
+                let d = Diagnostic::error("E0664", name.span, format!("`{}` is no fault of a program", name.name));
+                let hint = "it only says why a connection has ended; declare a kind of your own: `fault name`";
+                Err(self.report(d.label("no program raises it").hint(hint)))
+            }
             None => {
-                let builtin: Vec<String> = BUILTIN_FAULTS.iter().map(|(n, _)| n.to_string()).collect();
+                let raised = BUILTIN_FAULTS.iter().filter(|(_, k)| k.can_be_raised());
+                let builtin: Vec<String> = raised.map(|(n, _)| n.to_string()).collect();
                 Err(self.unknown(module, &name.name, name.span, "fault kind", &builtin))
             }
         }

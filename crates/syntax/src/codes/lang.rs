@@ -582,6 +582,11 @@ pub static CODES: &[Code] = &[
          the same packet is sent. End that way with `return`. `p -> out  drop p` is no error: a copy \
          has been sent by then.",
         "unit H { order big  src: ip4 }\npacket P { h: H }\napp a {\n    port w = memory(\"w\") as P\n    on w(p) {\n        if p.h.src == 10.0.0.1 { drop p }\n        p -> w\n    }\n}\n"),
+    code("E0664", "a fault that no program raises",
+        "`shutdown` and `ended` say why a connection has ended. Handlers compare the kinds that they \
+         are told with them. No program raises them. Raise a kind of your own, or one that \
+         `docs/language.md` lists under faults.",
+        "unit M { n: u8 }\nprotocol p { stateless  request M  response M }\napp a {\n    port c = listen tcp(80) as p\n    on c(r) {\n        if r.n == 0 { fault shutdown }\n        reply r\n    }\n}\n"),
     code("E0670", "an operation that XDP does not have",
         "A handler `on xdp` is a program in the kernel, which allows less than the CPU. \
          `docs/placement.md` has the table of what runs there. Leave `on xdp` out, and the CPU runs \
