@@ -330,6 +330,16 @@ fn ordered() {
     );
 }
 
+/// A function that calls a server sends for the client of its caller.
+#[test]
+fn calling_functions() {
+    let file = "tests/programs/calling_functions.loom";
+    for way in [&["test", file][..], &["test", "--interpret", file]] {
+        let said = wireloom_tests::Wireloom::command(way);
+        assert!(said.code == Some(0) && said.text.contains("1 passed, 0 failed"), "{}", said.text);
+    }
+}
+
 /// Each kind of fault that the language lists is raised in units, functions and handlers,
 /// interpreted and compiled.
 #[test]

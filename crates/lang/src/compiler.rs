@@ -288,6 +288,16 @@ impl<'a> Compiler<'a> {
             "substr" | "substring" => "a part of bytes is `slice(b, from, to)`",
             "strlen" | "length" | "sizeof" => "the number of bytes or items is `len(x)`",
             "print" | "println" | "printf" | "console" => "`log \"text\", x` writes a line",
+            "log" => "write `log \"text\", x`, without parentheses",
+            "expect" => "write `expect a == b`, without parentheses",
+            "reply" | "fault" | "close" | "remove" | "append" | "update" | "insert" | "forget" | "hold" | "release" => {
+                return Some(format!("`{name} …` is a statement: write it without parentheses"))
+            }
+            _ if is_sized(name, "le") => {
+                "the order of a number stands behind it: `u16 little`; `order little` is for all"
+            }
+            _ if is_sized(name, "be") => "the order of a number stands behind it: `u16 big`; `order big` is for all",
+            _ if is_sized(name, "_t") => "integers are `u8` to `u64`, `u128` and `i8` to `i64`",
             "record" => "a record without a name is built as `{ field: value }`, where its type is known",
             "while" | "boolean" => {
                 return Some(format!("write `{}`", if name == "while" { "loop max N" } else { "bool" }))
@@ -664,6 +674,14 @@ pub fn item_name(item: &ast::Item) -> Option<&str> {
         ItemKind::Table(t) => &t.name.name,
         ItemKind::Use(_) | ItemKind::Fault(_) | ItemKind::Test(_) => return None,
     })
+}
+
+/// `u16le`, `le16`, `uint16_t`: an integer's type, as other languages write it.
+fn is_sized(name: &str, mark: &str) -> bool {
+    let Some(rest) = name.strip_suffix(mark).or_else(|| name.strip_prefix(mark)) else { return false };
+    let digits = rest.trim_start_matches(|c: char| c.is_ascii_lowercase());
+    let word = &rest[..rest.len() - digits.len()];
+    digits.parse::<u8>().is_ok() && matches!(word, "" | "u" | "i" | "s" | "int" | "uint")
 }
 
 pub const BUILTIN_FAULTS: &[(&str, ir::FaultKind)] = &[

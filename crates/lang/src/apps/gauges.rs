@@ -227,10 +227,9 @@ impl Lower<'_, '_> {
                 build::int(t, 0)
             }
             (None, true) => {
-                return Err(self.cx.report(
-                    Diagnostic::error("E0711", span, "this one is kept per key")
-                        .hint(format!("write `name[key].{word}(…)`")),
-                ))
+                let own = &self.cx.m.tables[g.table.index()].name;
+                let hint = format!("write `{own}[key].{word}(…)`");
+                return Err(self.cx.report(Diagnostic::error("E0711", span, "this one is kept per key").hint(hint)));
             }
             (Some(k), false) => return Err(self.err("E0715", k.span, "this one has no key")),
         };
