@@ -74,6 +74,12 @@ const REMEDIES: &[(Part, &str, &str)] = &[
     (Service("log req.path"), "E0201", "did you mean `target`?"),
     (Service("let r = call srv(req) else { return }  log r.status"), "E0603", "write `srv[i]`"),
     (Service("if l.take(1) { seen += 1 }"), "E0711", "write `l[key].take(…)`"),
+    (Service("req = http.Request { }"), "E0313", "give the new message a name of its own"),
+    (Service("let x = seen  x = 3"), "E0313", "write `var x = …`"),
+    (Service("for x in 0..3 { x += 1 }"), "E0313", "`var changed = x`"),
+    (Service("l[1].give(3)"), "E0201", "write `l[key].take(1)`"),
+    (Member("table r: ring u64 { capacity 8 }\n    every 1s { r[1] = 3 }"), "E0709", "write `r.push(value)`"),
+    (Member("table r: ring u64 { capacity 8 }\n    every 1s { remove r[1] }"), "E0709", "write `r.pop()`"),
     (Service("if seen { seen += 1 }"), "E0301", "a number is compared: `seen != 0`"),
     (Service("if req.target { seen += 1 }"), "E0301", "whether it is empty: `len(req.target) == 0`"),
     (

@@ -278,12 +278,7 @@ impl Lower<'_, '_> {
             }
             return match var {
                 Some(l) => Ok(Root::Local(l, ty)),
-                None => Err(self.cx.report(
-                    Diagnostic::error("E0313", n.span, format!("`{}` cannot be assigned to", n.name))
-                        .label("bound by `let`")
-                        .also(span, "bound here")
-                        .hint(format!("write `var {} = …`", n.name)),
-                )),
+                None => Err(self.no_variable(n, matches!(ty, Ty::Msg(_)), span)),
             };
         }
         if self.in_app {
@@ -388,16 +383,15 @@ impl Lower<'_, '_> {
         match self.cx.m.tables[table.index()].kind {
             ir::TableKind::Exact | ir::TableKind::Array => {}
             ir::TableKind::Wildcard | ir::TableKind::Lpm => {
-                return Err(self.cx.report(
-                    Diagnostic::error("E0709", span, "an entry of this table has a mask")
-                        .hint("write `table.delete(key, mask, priority)`, `table.delete(prefix)`"),
-                ))
+                let t = self.table_called(table);
+                let hint = format!("write `{t}.delete(key, mask, priority)`, `{t}.delete(prefix)`");
+                let d = Diagnostic::error("E0709", span, "an entry of this table has a mask");
+                return Err(self.cx.report(d.hint(hint)));
             }
             ir::TableKind::Ring => {
-                return Err(self.cx.report(
-                    Diagnostic::error("E0709", span, "only the oldest value of a ring is taken")
-                        .hint("write `ring.pop()`"),
-                ))
+                let hint = format!("write `{}.pop()`", self.table_called(table));
+                let d = Diagnostic::error("E0709", span, "only the oldest value of a ring is taken");
+                return Err(self.cx.report(d.hint(hint)));
             }
             ir::TableKind::Bloom | ir::TableKind::CountMin | ir::TableKind::HyperLogLog => {
                 return Err(self.err("E0709", span, "nothing is removed from a sketch"))

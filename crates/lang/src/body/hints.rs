@@ -46,6 +46,26 @@ impl Lower<'_, '_> {
         self.code(e.span).unwrap_or(other)
     }
 
+    /// A table's name as the program has it, without that of the element around.
+    pub fn table_called(&self, t: ir::TableId) -> &str {
+        let name = &self.cx.m.tables[t.index()].name;
+        name.rsplit_once('.').map_or(name, |(_, own)| own)
+    }
+
+    /// An assignment to a name that is no variable. `at`: where it is bound.
+    pub fn no_variable(&mut self, n: &Ident, message: bool, at: Span) -> Reported {
+        let d = Diagnostic::error("E0313", n.span, format!("`{}` cannot be assigned to", n.name));
+        let before = Span { start: at.start.saturating_sub(4), ..at };
+        let by_let = self.cx.map.text(before).starts_with("let ");
+        let d = d.label(if by_let { "bound by `let`" } else { "no variable" }).also(at, "bound here");
+        let hint = match (message, by_let) {
+            (true, _) => "give the new message a name of its own: `let changed = …`".to_string(),
+            (_, true) => format!("write `var {} = …`", n.name),
+            _ => format!("a name that changes is a variable: `var changed = {}`", n.name),
+        };
+        self.cx.report(d.hint(hint))
+    }
+
     /// The remedy for text where something else is wanted that has a form of its own.
     pub fn quoted(&self, want: &Ty, found: &Ty, span: Span) -> Option<&'static str> {
         let quotes = matches!(found, Ty::Bytes(_)) && self.cx.map.text(span).contains('"');
