@@ -325,7 +325,7 @@ impl<'a> Compiler<'a> {
         match self.find_fault(module, &name.name) {
             Some(k) if k.can_be_raised() => Ok(k),
             Some(_) => {
-                let d = Diagnostic::error("E0664", name.span, format!("`{}` is no fault of a program", name.name));
+                let d = Diagnostic::error("E0665", name.span, format!("`{}` is no fault of a program", name.name));
                 let hint = "it only says why a connection has ended; declare a kind of your own: `fault name`";
                 Err(self.report(d.label("no program raises it").hint(hint)))
             }

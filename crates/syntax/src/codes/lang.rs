@@ -582,7 +582,7 @@ pub static CODES: &[Code] = &[
          the same packet is sent. End that way with `return`. `p -> out  drop p` is no error: a copy \
          has been sent by then.",
         "unit H { order big  src: ip4 }\npacket P { h: H }\napp a {\n    port w = memory(\"w\") as P\n    on w(p) {\n        if p.h.src == 10.0.0.1 { drop p }\n        p -> w\n    }\n}\n"),
-    code("E0664", "a fault that no program raises",
+    code("E0665", "a fault that no program raises",
         "`shutdown` and `ended` say why a connection has ended. Handlers compare the kinds that they \
          are told with them. No program raises them. Raise a kind of your own, or one that \
          `docs/language.md` lists under faults.",
