@@ -155,6 +155,11 @@ fn what_is_not_there_is_named() {
     refused(&Wireloom::command(&["run", "std/http.loom"]), &["no app to run"]);
     refused(&Wireloom::command(&["build", "std/http.loom"]), &["no app to build"]);
     refused(&Wireloom::command(&["graph", "std/http.loom"]), &["no app to draw"]);
+    refused(&Wireloom::command(&["explain", "std/http.loom"]), &["std/http.loom has no app to explain"]);
+    refused(&Wireloom::command(&["emit", "bpf", "std/http.loom"]), &["there is no app"]);
+    // Before the parameters that it would need.
+    let balancer = Wireloom::command(&["emit", "bpf", "apps/http_balancer.loom"]);
+    refused(&balancer, &["app `http_balancer` has no handler of packets"]);
     refused(
         &Wireloom::command(&["test", "std/http.loom", "--filter", "no such test"]),
         &["no test has `no such test`"],

@@ -330,6 +330,35 @@ fn ordered() {
     );
 }
 
+/// A function that calls a server sends for the client of its caller.
+#[test]
+fn calling_functions() {
+    let file = "tests/programs/calling_functions.loom";
+    for way in [&["test", file][..], &["test", "--interpret", file]] {
+        let said = wireloom_tests::Wireloom::command(way);
+        assert!(said.code == Some(0) && said.text.contains("1 passed, 0 failed"), "{}", said.text);
+    }
+}
+
+/// Each kind of fault that the language lists is raised in units, functions and handlers,
+/// interpreted and compiled.
+#[test]
+fn fault_kinds() {
+    let file = "tests/programs/fault_kinds.loom";
+    for way in [&["test", file][..], &["test", "--interpret", file]] {
+        let said = wireloom_tests::Wireloom::command(way);
+        assert!(said.code == Some(0) && said.text.contains("2 passed, 0 failed"), "{}", said.text);
+    }
+    let page = std::fs::read_to_string(wireloom_tests::root().join("docs/language.md")).expect("the page");
+    let table =
+        page.split_once("## Faults").and_then(|(_, t)| t.split_once("Fault kinds are values")).expect("a table").0;
+    let listed = table.lines().filter_map(|l| l.strip_prefix("| `")?.split_once(" |")).flat_map(|(k, _)| k.split(", "));
+    let program = std::fs::read_to_string(wireloom_tests::root().join(file)).expect("the program");
+    for kind in listed.map(|k| k.trim_matches('`')) {
+        assert!(program.contains(&format!("{{ fault {kind} }}")), "{file} does not raise `{kind}`");
+    }
+}
+
 /// A walk that takes entries out and changes others sees each one once, interpreted and compiled.
 #[test]
 fn walks() {

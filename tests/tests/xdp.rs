@@ -430,6 +430,20 @@ fn obstacles_have_codes_and_lines() {
     assert_eq!(of("t[1] = some(\"a\")", "table t: u8 -> bytes<9>? { capacity 9 }")[0], ("E0671", 4));
 }
 
+/// A queue is called one, and its handler is not told to leave `on xdp` out.
+#[test]
+fn explain_knows_queues() {
+    let folder = Folder::new("xdp-queues-explained");
+    let text = "app two {\n    port wire = nic(\"eth0\")\n    queue hard { depth 4 }\n    \
+                on wire(p) { p -> hard }\n    on hard(p) { drop p }\n}\n";
+    let path = written(&folder, text).display().to_string();
+    let told = Wireloom::command(&["explain", &path, "--place", "xdp"]);
+    let queue = "`hard` is a queue: XDP runs at a port `nic(…)` [E0674]; the CPU handles its packets";
+    assert!(told.code == Some(0) && told.text.contains(queue), "{}", told.text);
+    let none = Wireloom::command(&["explain", "apps/static_web.loom", "--place", "xdp"]);
+    assert!(none.text.contains("no handler of packets"), "{}", none.text);
+}
+
 #[test]
 fn explain_says_how_tables_are_shared() {
     let shown = |app: &Path| {

@@ -30,7 +30,12 @@ pub fn command(args: Explain) -> Outcome {
     }
     let mut apps = Vec::new();
     for file in &args.what {
-        apps.extend(load::load_all(Path::new(file))?);
+        let of_file = load::load_all(Path::new(file))?;
+        if of_file.iter().any(|m| m.app.is_empty()) {
+            let tests = format!("`wireloom test {file}` runs its tests");
+            return Err(Failure::Said(format!("{file} has no app to explain; {tests}")));
+        }
+        apps.extend(of_file);
     }
     print!("{}", report(apps, &args).map_err(|e| e.named(&args.set, None))?);
     Ok(())

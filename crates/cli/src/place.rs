@@ -73,6 +73,12 @@ pub fn ir(m: &Module, set: &[String]) -> Result<String, Failure> {
 
 /// `wireloom emit bpf`.
 pub fn text(m: &Module, set: &[String]) -> Result<String, Failure> {
+    if handlers(m).next().is_none() {
+        return Err(Failure::Said(match m.app.as_str() {
+            "" => "there is no app, so no handler of packets".into(),
+            app => format!("app `{app}` has no handler of packets"),
+        }));
+    }
     let sets = settings(m, set)?;
     let mut special = with_values(m, &sets)?;
     let mut why = String::new();
@@ -89,7 +95,6 @@ pub fn text(m: &Module, set: &[String]) -> Result<String, Failure> {
     let instances = |p: PortId| names.ports.get(p.index()).map_or(1, |p| p.names.len()) as u32;
     match emit(&special, &all, &instances).filter(|_| !all.is_empty()) {
         Some(source) => Ok(source.text),
-        None if why.is_empty() => Err(Failure::Said(format!("app `{}` has no handler of packets", m.app))),
         None => Err(Failure::Said(format!("no handler of app `{}` can run in XDP:{why}", m.app))),
     }
 }
@@ -101,6 +106,9 @@ pub fn report(m: &Module, sets: &[(String, String)]) -> Result<String, Failure> 
     let kept: Vec<HandlerId> =
         handlers(&special).map(|h| h.0).filter(|h| !obstacles(&special, *h).is_empty()).collect();
     let filters = placement::split(&mut special.clone(), &kept);
+    if handlers(&special).next().is_none() {
+        out.push_str("  no handler of packets\n");
+    }
     for (h, _) in handlers(&special) {
         let (name, found) = (&special.handlers[h.index()].name, obstacles(&special, h));
         let device = match found.is_empty() {

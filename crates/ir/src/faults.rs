@@ -40,8 +40,8 @@ impl FaultKind {
     pub const FULL: Self = Self(14);
     pub const CANCELLED: Self = Self(15);
     pub const NO_REPLY: Self = Self(16);
-    /// The faults that protocols see in the place of MALFORMED, CONSTRAINT and TOO_LONG where a
-    /// handler has ended with it.
+    /// The fault that protocols see in the place of MALFORMED, CONSTRAINT and TOO_LONG where a
+    /// handler has ended with it. Programs raise it, too.
     pub const INTERNAL: Self = Self(18);
     /// Told where the service ends: no handler raises it.
     pub const SHUTDOWN: Self = Self(21);
@@ -54,4 +54,12 @@ impl FaultKind {
     /// A message of a protocol that its receiver does not speak at present.
     pub const UNSPOKEN: Self = Self(20);
     pub const USER: u16 = 32;
+    /// The last kind below `USER` that is there.
+    const LAST: Self = Self::ENDED;
+
+    /// Whether a program may raise it. The others say why a connection has ended.
+    pub fn can_be_raised(self) -> bool {
+        let of_runtime = (Self::MALFORMED.0..=Self::LAST.0).contains(&self.0);
+        self.0 >= Self::USER || of_runtime && self != Self::SHUTDOWN && self != Self::ENDED
+    }
 }

@@ -175,8 +175,9 @@ impl Search<'_> {
     fn port(&mut self, unit: UnitId) {
         let (p, span) = (&self.m.ports[self.port.index()], self.h.span);
         if !matches!(p.kind, PortKind::Frames { engine: FrameEngine::Nic, .. }) {
-            let what = format!("port `{}` is no network interface: XDP runs at a `nic(…)`", p.name);
-            self.add("E0674", span, what, "give it to the CPU: leave `on xdp` out");
+            let kind = if p.kind.is_queue() { "is a queue" } else { "is no network interface" };
+            let what = format!("`{}` {kind}: XDP runs at a port `nic(…)`", p.name);
+            self.add("E0674", span, what, "the CPU handles its packets");
         }
         if desc::is_mixed(self.m.ports.iter().map(|p| &p.kind)) {
             let what = format!("app `{}` has ports of connections, too", self.m.app);

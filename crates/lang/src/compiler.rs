@@ -304,6 +304,16 @@ impl<'a> Compiler<'a> {
             "substr" | "substring" => "a part of bytes is `slice(b, from, to)`",
             "strlen" | "length" | "sizeof" => "the number of bytes or items is `len(x)`",
             "print" | "println" | "printf" | "console" => "`log \"text\", x` writes a line",
+            "log" => "write `log \"text\", x`, without parentheses",
+            "expect" => "write `expect a == b`, without parentheses",
+            "reply" | "fault" | "close" | "remove" | "append" | "update" | "insert" | "forget" | "hold" | "release" => {
+                return Some(format!("`{name} …` is a statement: write it without parentheses"))
+            }
+            _ if is_sized(name, "le") => {
+                "the order of a number stands behind it: `u16 little`; `order little` is for all"
+            }
+            _ if is_sized(name, "be") => "the order of a number stands behind it: `u16 big`; `order big` is for all",
+            _ if is_sized(name, "_t") => "integers are `u8` to `u64`, `u128` and `i8` to `i64`",
             "record" => "a record without a name is built as `{ field: value }`, where its type is known",
             "while" | "boolean" => {
                 return Some(format!("write `{}`", if name == "while" { "loop max N" } else { "bool" }))
@@ -325,12 +335,19 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// A fault kind by name: the module's own (or used) ones, then the built-in ones.
+    /// The kind of a fault that is raised, by name: the module's own (or used) ones, then the
+    /// built-in ones.
     pub fn fault_kind(&mut self, module: ModId, name: &ast::Ident) -> R<ir::FaultKind> {
         match self.find_fault(module, &name.name) {
-            Some(k) => Ok(k),
+            Some(k) if k.can_be_raised() => Ok(k),
+            Some(_) => {
+                let d = Diagnostic::error("E0665", name.span, format!("`{}` is no fault of a program", name.name));
+                let hint = "it only says why a connection has ended; declare a kind of your own: `fault name`";
+                Err(self.report(d.label("no program raises it").hint(hint)))
+            }
             None => {
-                let builtin: Vec<String> = BUILTIN_FAULTS.iter().map(|(n, _)| n.to_string()).collect();
+                let raised = BUILTIN_FAULTS.iter().filter(|(_, k)| k.can_be_raised());
+                let builtin: Vec<String> = raised.map(|(n, _)| n.to_string()).collect();
                 Err(self.unknown(module, &name.name, name.span, "fault kind", &builtin))
             }
         }
@@ -673,6 +690,14 @@ pub fn item_name(item: &ast::Item) -> Option<&str> {
         ItemKind::Table(t) => &t.name.name,
         ItemKind::Use(_) | ItemKind::Fault(_) | ItemKind::Test(_) => return None,
     })
+}
+
+/// `u16le`, `le16`, `uint16_t`: an integer's type, as other languages write it.
+fn is_sized(name: &str, mark: &str) -> bool {
+    let Some(rest) = name.strip_suffix(mark).or_else(|| name.strip_prefix(mark)) else { return false };
+    let digits = rest.trim_start_matches(|c: char| c.is_ascii_lowercase());
+    let word = &rest[..rest.len() - digits.len()];
+    digits.parse::<u8>().is_ok() && matches!(word, "" | "u" | "i" | "s" | "int" | "uint")
 }
 
 pub const BUILTIN_FAULTS: &[(&str, ir::FaultKind)] = &[

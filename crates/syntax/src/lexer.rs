@@ -56,6 +56,8 @@ impl Lexer<'_> {
                 }
                 b' ' | b'\t' | b'\r' => self.at += 1,
                 b'/' if self.peek(1) == Some(b'/') => self.comment(),
+                b'/' if self.peek(1) == Some(b'*') => self.foreign_comment("/*"),
+                b'#' => self.foreign_comment("#"),
                 _ => self.token(b),
             }
         }
@@ -134,6 +136,19 @@ impl Lexer<'_> {
         } else if let Some(rest) = line.strip_prefix("///") {
             add(&mut self.doc, rest);
         }
+    }
+
+    /// A comment of other languages: `# …` to the end of the line, `/* … */`.
+    fn foreign_comment(&mut self, sign: &str) {
+        let start = self.at;
+        let rest = &self.text[start..];
+        let line = rest.find('\n').unwrap_or(rest.len());
+        let end = if sign == "#" { None } else { rest.find("*/").map(|n| n + 2) };
+        self.at += sign.len();
+        let d = Diagnostic::error("E0001", self.span(start), format!("`{sign}` means nothing here"));
+        self.error(d.hint("a comment is `// …`, to the end of the line"));
+        self.at = start + end.unwrap_or(line);
+        self.newline |= rest[..end.unwrap_or(line)].contains('\n');
     }
 
     fn sign(&mut self, start: usize) {

@@ -45,6 +45,13 @@ fn arrays() {
     assert!(sum.entries == 264 && sum.counted > 10, "{sum:?}");
 }
 
+/// Each kind of fault is raised in a handler and in a function, and counted.
+#[test]
+fn fault_kinds() {
+    let frames = |each: Taker| (0..130).for_each(|to| each(&super::bytes::datagram((9, to), b"x")));
+    compare(&root().join("tests/programs/fault_kinds_packets.loom"), &[], frames);
+}
+
 /// A small table that is full takes a new entry as soon as any of its entries has expired, as on
 /// the CPU.
 #[test]

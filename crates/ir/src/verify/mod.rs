@@ -193,8 +193,7 @@ impl Checker<'_> {
 
     fn fault_kind(&mut self, path: &str, kind: FaultKind) {
         let user = kind.0.checked_sub(FaultKind::USER).is_some_and(|n| (n as usize) < self.m.faults.len());
-        let known =
-            (1..=FaultKind::EXPECT.0).contains(&kind.0) || [FaultKind::EARLY, FaultKind::UNSPOKEN].contains(&kind);
+        let known = kind.can_be_raised() && kind.0 < FaultKind::USER;
         self.need(user || known, path, "a fault kind does not exist");
     }
 

@@ -277,8 +277,11 @@ impl Lower<'_, '_> {
 
     pub(super) fn cache_named(&mut self, e: &Expr) -> R<Rc<Cache>> {
         if let ExprKind::Name(n) = &*e.kind {
-            if let (Some(AppName::Cache(c)), None) = (self.cx.app.get(&n.name).cloned(), self.lookup(&n.name)) {
-                return Ok(c);
+            match (self.cx.app.get(&n.name).cloned(), self.lookup(&n.name)) {
+                (Some(AppName::Cache(c)), None) => return Ok(c),
+                // Its declaration has an error.
+                (Some(AppName::Failed), None) => return Err(Reported),
+                _ => {}
             }
         }
         Err(self.cx.report(

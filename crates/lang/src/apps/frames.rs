@@ -153,11 +153,17 @@ impl Compiler<'_> {
         if let ExprKind::Address(a) = &*e.kind {
             return Ok(a.clone());
         }
+        if let ExprKind::Name(n) = &*e.kind {
+            if !self.app.has(&n.name) && self.names.find(module, &[&n.name]).is_none() {
+                let d = Diagnostic::error("E0201", e.span, format!("unknown constant `{}`", n.name));
+                let hint = format!("the name of a device stands in quotes: `\"{}\"`", n.name);
+                return Err(self.report(d.label("not known here").hint(hint)));
+            }
+        }
         let v = self.constant(module, e, None)?;
         if let ir::ExprKind::Bytes(b) = *v.kind.into_pure().ok_or(Reported)?.kind {
-            if !b.is_empty() {
-                return Ok(String::from_utf8_lossy(&b).into_owned());
-            }
+            // An empty name is `null`.
+            return Ok(String::from_utf8_lossy(&b).into_owned());
         }
         Err(self.error("E0615", e.span, "a device is named by text: `nic(\"eth0\")`"))
     }

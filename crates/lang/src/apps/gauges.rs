@@ -201,10 +201,11 @@ impl Lower<'_, '_> {
             return Err(self.involved(span));
         }
         self.impure = true;
+        let own = format!("{}{}", self.table_called(g.table), if g.keyed { "[key]" } else { "" });
         let (word, forms) = if g.meter {
-            ("mark", "`m.mark(p.len)`, `m.mark(p.len, color)`")
+            ("mark", format!("`{own}.mark(p.len)`, `{own}.mark(p.len, color)`"))
         } else {
-            ("take", "`l.take(1)`, `l.take(p.len)`")
+            ("take", format!("`{own}.take(1)`, `{own}.take(p.len)`"))
         };
         if name.name != word {
             let what = if g.meter { "meter" } else { "limiter" };
@@ -227,10 +228,8 @@ impl Lower<'_, '_> {
                 build::int(t, 0)
             }
             (None, true) => {
-                return Err(self.cx.report(
-                    Diagnostic::error("E0711", span, "this one is kept per key")
-                        .hint(format!("write `name[key].{word}(…)`")),
-                ))
+                let hint = format!("write `{}[key].{word}(…)`", self.table_called(g.table));
+                return Err(self.cx.report(Diagnostic::error("E0711", span, "this one is kept per key").hint(hint)));
             }
             (Some(k), false) => return Err(self.err("E0715", k.span, "this one has no key")),
         };

@@ -366,6 +366,11 @@ impl Compiler<'_> {
         if ty.is_plain() && !self.has_kept(ty) {
             return Ok(());
         }
+        if matches!(ty, Ty::Msg(_)) {
+            let s = self.show(ty);
+            let d = Diagnostic::error("E0309", span, format!("{s} cannot be stored here"));
+            return Err(self.report(d.hint(format!("messages are kept in tables: `table t: K -> {s} {{ … }}`"))));
+        }
         self.storable_in_table(ty, span)?;
         let d = Diagnostic::error("E0309", span, format!("{} has a message in it", self.show(ty)));
         Err(self.report(d.label("not here").hint("messages are kept as values of tables, or in records there")))

@@ -303,6 +303,11 @@ impl Lower<'_, '_> {
             return Err(self.involved(span));
         }
         self.impure = true;
+        if let ExprKind::Index(whole, _) = &*cache.kind {
+            let name = self.cache_named(whole)?.name.name.clone();
+            let d = Diagnostic::error("E0684", cache.span, "`forget` takes a whole cache, no entry");
+            return Err(self.cx.report(d.hint(format!("write `forget {name}`"))));
+        }
         let cache = self.cache_named(cache)?;
         let Some(e) = &cache.exchanges else {
             return Err(self.cx.report(

@@ -657,38 +657,33 @@ impl Lower<'_, '_> {
                 self.push(span, StmtKind::TableLen { table, dst });
                 Ok(Val::pure(U64, self.local_expr(dst)))
             }
-            (other, _) => Err(self.cx.report(
-                Diagnostic::error(
-                    "E0201",
-                    name.span,
-                    format!("a HyperLogLog has no method `{other}` of {} arguments", args.len()),
-                )
-                .hint("write `h.add(key)`, `h.estimate()`"),
-            )),
+            (other, _) => {
+                let text = format!("a HyperLogLog has no method `{other}` of {} arguments", args.len());
+                let h = self.table_called(table);
+                let hint = format!("write `{h}.add(key)`, `{h}.estimate()`");
+                Err(self.cx.report(Diagnostic::error("E0201", name.span, text).hint(hint)))
+            }
         }
     }
 
     /// Entries with masks are not set by key alone.
     pub fn unmasked(&mut self, t: TableId, span: Span) -> R<()> {
-        match self.cx.m.tables[t.index()].kind {
-            TableKind::Wildcard => Err(self.cx.report(
-                Diagnostic::error("E0709", span, "an entry of this table has a mask and a priority")
-                    .hint("write `table.insert(key, mask, priority, value)`"),
-            )),
-            TableKind::HyperLogLog => Err(self.cx.report(
-                Diagnostic::error("E0709", span, "a HyperLogLog has no entries")
-                    .hint("write `h.add(key)`, `h.estimate()`"),
-            )),
-            TableKind::Ring => Err(self.cx.report(
-                Diagnostic::error("E0709", span, "the values of a ring are not changed")
-                    .hint("write `ring.push(value)`"),
-            )),
-            TableKind::Lpm => Err(self.cx.report(
-                Diagnostic::error("E0709", span, "an entry of this table is a prefix")
-                    .hint("write `table.insert(10.0.0.0/8, value)`"),
-            )),
-            TableKind::Exact | TableKind::Array | TableKind::Bloom | TableKind::CountMin => Ok(()),
-        }
+        let name = self.table_called(t);
+        let (text, hint) = match self.cx.m.tables[t.index()].kind {
+            TableKind::Exact | TableKind::Array | TableKind::Bloom | TableKind::CountMin => return Ok(()),
+            TableKind::Wildcard => (
+                "an entry of this table has a mask and a priority",
+                format!("write `{name}.insert(key, mask, priority, value)`"),
+            ),
+            TableKind::HyperLogLog => {
+                ("a HyperLogLog has no entries", format!("write `{name}.add(key)`, `{name}.estimate()`"))
+            }
+            TableKind::Ring => ("the values of a ring are not changed", format!("write `{name}.push(value)`")),
+            TableKind::Lpm => {
+                ("an entry of this table is a prefix", format!("write `{name}.insert(10.0.0.0/8, value)`"))
+            }
+        };
+        Err(self.cx.report(Diagnostic::error("E0709", span, text).hint(hint)))
     }
 
     /// `t.next(cursor)`: the advanced cursor, and the entry, if there was one. `t.forget()` removes

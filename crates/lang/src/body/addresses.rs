@@ -119,8 +119,13 @@ impl Lower<'_, '_> {
             },
             (Ty::Error, _) => Err(Reported),
             (t, _) => {
-                let s = self.show(t);
-                Err(self.err("E0301", set.span, format!("expected prefixes or addresses, found {s}")))
+                let text = format!("expected prefixes or addresses, found {}", self.show(t));
+                let d = Diagnostic::error("E0301", set.span, text);
+                let hint = self.quoted(&Ty::Prefix, t, set.span);
+                Err(self.cx.report(match hint {
+                    Some(hint) => d.hint(hint),
+                    None => d,
+                }))
             }
         }
     }

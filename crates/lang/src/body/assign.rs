@@ -36,15 +36,20 @@ impl Lower<'_, '_> {
         let (root, path) = self.place(place)?;
         match root {
             Root::Table(t, key) if path.is_empty() => self.assign_table(t, &key, op, value, span),
-            Root::Table(..) => Err(self.cx.report(
-                Diagnostic::error("E0713", place.span, "a field of an entry is changed in `update`")
-                    .hint("write `update table[key] { .field = value }`"),
-            )),
+            Root::Table(..) => {
+                let (mut entry, mut field) = ("table[key]", "field");
+                if let ExprKind::Field(Some(of), name) = &*place.kind {
+                    (entry, field) = (self.code_of(of, entry), &name.name);
+                }
+                let hint = format!("write `update {entry} {{ .{field} = … }}`");
+                let d = Diagnostic::error("E0713", place.span, "a field of an entry is changed in `update`");
+                Err(self.cx.report(d.hint(hint)))
+            }
             Root::Counter(c) => {
                 if op != Some(BinOp::Add) || !path.is_empty() {
-                    return Err(self.cx.report(
-                        Diagnostic::error("E0708", span, "a counter only counts up").hint("write `name += n`"),
-                    ));
+                    let hint = format!("write `{} += n`", self.code_of(place, "name"));
+                    let d = Diagnostic::error("E0708", span, "a counter only counts up");
+                    return Err(self.cx.report(d.hint(hint)));
                 }
                 let n = self.expr_as(value, &U64)?;
                 self.impure = true;
@@ -173,21 +178,21 @@ impl Lower<'_, '_> {
             ExprKind::Name(n) => self.name_place(n).map(|r| (r, vec![])),
             ExprKind::Index(t, key) => match self.table_name(t) {
                 Some(t) => Ok((Root::Table(t, key.clone()), vec![])),
-                None if matches!(&*t.kind, ExprKind::Name(n) if matches!(self.cx.app.get(&n.name), Some(crate::apps::scope::AppName::Failed))) => {
-                    Err(Reported)
+                None if self.is_failed(t) => Err(Reported),
+                None if self.is_unknown(t) => Err(self.unknown_table(t, false)),
+                None => {
+                    let v = self.expr(t, None)?;
+                    let hint = self.list_as_table(t, &v, false).unwrap_or("only entries of tables can".into());
+                    let d = Diagnostic::error("E0313", e.span, "an item cannot be assigned to");
+                    Err(self.cx.report(d.hint(hint)))
                 }
-                None if self.is_unknown(t) => {
-                    self.unknown_table(t);
-                    Err(Reported)
-                }
-                None => Err(self.cx.report(
-                    Diagnostic::error("E0313", e.span, "an item cannot be assigned to")
-                        .hint("only entries of tables can"),
-                )),
             },
             ExprKind::Field(Some(base), name) => {
                 if let Some((id, ty)) = self.remembered(base, name) {
                     return Ok((Root::Session(id, ty), vec![]));
+                }
+                if let Some(told) = self.part_of_message(base, name) {
+                    return Err(told);
                 }
                 let (root, mut path) = self.place(base)?;
                 let ty = self.place_ty(&root, &path);
@@ -211,6 +216,12 @@ impl Lower<'_, '_> {
         }
     }
 
+    /// Whether an expression names a part of the app whose declaration has an error.
+    fn is_failed(&self, e: &Expr) -> bool {
+        let ExprKind::Name(n) = &*e.kind else { return false };
+        self.lookup(&n.name).is_none() && matches!(self.cx.app.get(&n.name), Some(AppName::Failed))
+    }
+
     /// Whether an expression is a name that nothing has.
     fn is_unknown(&mut self, e: &Expr) -> bool {
         let ExprKind::Name(n) = &*e.kind else { return false };
@@ -220,15 +231,21 @@ impl Lower<'_, '_> {
     }
 
     /// The name in the place of a table is no table.
-    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-    fn unknown_table(&mut self, e: &Expr) -> Reported {
-        match &*e.kind {
-            ExprKind::Name(n) if self.is_unknown(e) => {
-                let known: Vec<String> = if self.in_app { self.cx.app.tables() } else { vec![] };
-                self.cx.unknown(self.module, &n.name, n.span, "table", &known)
-            }
-            _ => self.err("E0707", e.span, "this is no table"),
+    fn unknown_table(&mut self, e: &Expr, removes: bool) -> Reported {
+        if self.is_failed(e) {
+            return Reported;
         }
+        if let (ExprKind::Name(n), true) = (&*e.kind, self.is_unknown(e)) {
+            let known: Vec<String> = if self.in_app { self.cx.app.tables() } else { vec![] };
+            return self.cx.unknown(self.module, &n.name, n.span, "table", &known);
+        }
+        let Ok(v) = self.expr(e, None) else { return Reported };
+        let d = Diagnostic::error("E0707", e.span, "this is no table");
+        let hint = self.list_as_table(e, &v, removes);
+        self.cx.report(match hint {
+            Some(hint) => d.hint(hint),
+            None => d,
+        })
     }
 
     fn place_ty(&mut self, root: &Root, path: &[(u32, Ty)]) -> Ty {
@@ -261,12 +278,7 @@ impl Lower<'_, '_> {
             }
             return match var {
                 Some(l) => Ok(Root::Local(l, ty)),
-                None => Err(self.cx.report(
-                    Diagnostic::error("E0313", n.span, format!("`{}` cannot be assigned to", n.name))
-                        .label("bound by `let`")
-                        .also(span, "bound here")
-                        .hint(format!("write `var {} = …`", n.name)),
-                )),
+                None => Err(self.no_variable(n, matches!(ty, Ty::Msg(_)), span)),
             };
         }
         if self.in_app {
@@ -277,9 +289,13 @@ impl Lower<'_, '_> {
                     return Ok(Root::Session(id, t));
                 }
                 Some(AppName::Counter(c)) => return Ok(Root::Counter(c)),
+                Some(AppName::Failed) => return Err(Reported),
                 Some(_) => return Err(self.err("E0313", n.span, format!("`{}` cannot be assigned to", n.name))),
                 None => {}
             }
+        }
+        if let Some(d) = self.without_dot(n) {
+            return Err(self.cx.report(d));
         }
         let extra = self.scopes.iter().flatten().map(|b| b.name.clone()).collect::<Vec<_>>();
         Err(self.cx.unknown(self.module, &n.name, n.span, "variable", &extra))
@@ -362,21 +378,20 @@ impl Lower<'_, '_> {
         let ExprKind::Index(t, key) = &*e.kind else {
             return Err(self.err("E0701", e.span, "`remove` takes an entry of a table: `remove table[key]`"));
         };
-        let Some(table) = self.table_name(t) else { return Err(self.unknown_table(t)) };
+        let Some(table) = self.table_name(t) else { return Err(self.unknown_table(t, true)) };
         self.impure = true;
         match self.cx.m.tables[table.index()].kind {
             ir::TableKind::Exact | ir::TableKind::Array => {}
             ir::TableKind::Wildcard | ir::TableKind::Lpm => {
-                return Err(self.cx.report(
-                    Diagnostic::error("E0709", span, "an entry of this table has a mask")
-                        .hint("write `table.delete(key, mask, priority)`, `table.delete(prefix)`"),
-                ))
+                let t = self.table_called(table);
+                let hint = format!("write `{t}.delete(key, mask, priority)`, `{t}.delete(prefix)`");
+                let d = Diagnostic::error("E0709", span, "an entry of this table has a mask");
+                return Err(self.cx.report(d.hint(hint)));
             }
             ir::TableKind::Ring => {
-                return Err(self.cx.report(
-                    Diagnostic::error("E0709", span, "only the oldest value of a ring is taken")
-                        .hint("write `ring.pop()`"),
-                ))
+                let hint = format!("write `{}.pop()`", self.table_called(table));
+                let d = Diagnostic::error("E0709", span, "only the oldest value of a ring is taken");
+                return Err(self.cx.report(d.hint(hint)));
             }
             ir::TableKind::Bloom | ir::TableKind::CountMin | ir::TableKind::HyperLogLog => {
                 return Err(self.err("E0709", span, "nothing is removed from a sketch"))
@@ -391,7 +406,7 @@ impl Lower<'_, '_> {
         let ExprKind::Index(t, key) = &*entry.kind else {
             return Err(self.err("E0701", entry.span, "`update` takes an entry of a table: `update table[key] { … }`"));
         };
-        let Some(table) = self.table_name(t) else { return Err(self.unknown_table(t)) };
+        let Some(table) = self.table_name(t) else { return Err(self.unknown_table(t, false)) };
         self.unmasked(table, span)?;
         if super::stmts::has_call(body) {
             return Err(self.err("E0710", span, "an entry cannot be held over a call"));

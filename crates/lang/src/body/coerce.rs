@@ -17,6 +17,10 @@ impl Lower<'_, '_> {
             return Reported;
         }
         let (mut w, mut f) = (self.show(want), self.show(found));
+        if matches!(want, Ty::Bytes(0)) {
+            // Bytes of any size.
+            w = "bytes".into();
+        }
         if w == f || matches!((want, found), (Ty::List(..), Ty::Items(..)) | (Ty::Items(..), Ty::List(..))) {
             // The difference does not show, or is not all.
             (w, f) = (format!("{w}{}", where_from(want)), format!("{f}{}", where_from(found)));
@@ -36,7 +40,11 @@ impl Lower<'_, '_> {
             }
             (Ty::Prefix, Ty::Ip | Ty::Ip4) => d = d.hint("one address is the prefix of all its bits: `prefix(a, 32)`"),
             (Ty::List(..), Ty::Items(..)) => d = d.hint("write its items anew: `[x for x in xs]`"),
+            (Ty::Bytes(_), Ty::Stream) => d = d.hint(self.streamed()),
             _ => {}
+        }
+        if let Some(hint) = self.quoted(want, found, span) {
+            d = d.hint(hint);
         }
         self.cx.report(d)
     }
@@ -387,9 +395,12 @@ impl Lower<'_, '_> {
         let expected = self.kind == super::Kind::Test && self.frames;
         if matches!(v.kind, Vk::Maybe(..)) && !computed && !expected || matches!(self.kind, Kind::Clause | Kind::Const)
         {
-            let hint = self.header_hint(&cond).unwrap_or(
-                "ask first: `if x { … }`, `if let y = x { … }`, `match`, or give an alternative: `x else …`".into(),
-            );
+            let streamed = matches!(&v.ty, Ty::Option(t) if **t == Ty::Stream);
+            let hint = self.header_hint(&cond).unwrap_or(if streamed {
+                self.streamed().into()
+            } else {
+                "ask first: `if x { … }`, `if let y = x { … }`, `match`, or give an alternative: `x else …`".into()
+            });
             return Err(self
                 .cx
                 .report(Diagnostic::error("E0305", span, "this may be absent here").label("an option").hint(hint)));
@@ -413,11 +424,13 @@ impl Lower<'_, '_> {
             (Ty::Msg(_), Vk::Path(p)) if p.steps.len() == 1 && self.is_header(&p) => Ok(build::boolean(true)),
             (Ty::Error, _) => Err(Reported),
             (t, _) => {
-                let s = self.show(t);
-                Err(self.cx.report(
-                    Diagnostic::error("E0301", span, format!("expected a condition, found {s}"))
-                        .label("neither bool nor option"),
-                ))
+                let d = Diagnostic::error("E0301", span, format!("expected a condition, found {}", self.show(t)))
+                    .label("neither bool nor option");
+                let hint = self.as_condition(t, span);
+                Err(self.cx.report(match hint {
+                    Some(hint) => d.hint(hint),
+                    None => d,
+                }))
             }
         }
     }

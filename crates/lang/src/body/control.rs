@@ -407,12 +407,13 @@ impl Lower<'_, '_> {
         (self.replied, self.epoch) = start;
         self.given = given;
         if !other.val?.is_never() {
-            let s = self.show(&val.ty);
-            return Err(self.cx.report(
-                Diagnostic::error("E0309", d.span, format!("{s} has no alternative value"))
-                    .label("must leave")
-                    .hint("end it with `return` or `fault …`, or use `if let`"),
-            ));
+            let inner = if let Ty::Option(t) = &val.ty { &**t } else { &val.ty };
+            let report = Diagnostic::error("E0309", d.span, format!("{} has no alternative value", self.show(inner)));
+            return Err(self.cx.report(if *inner == Ty::Stream {
+                report.hint(self.streamed())
+            } else {
+                report.label("must leave").hint("end it with `return` or `fault …`, or use `if let`")
+            }));
         }
         if self.pure_only() {
             return Err(self.involved(span));

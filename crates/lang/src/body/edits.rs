@@ -243,6 +243,7 @@ impl Lower<'_, '_> {
             .collect();
         self.cx.forwarded.insert((proto, response));
         let mut target = EditedMessage { unit: o.unit, msg, known: o.fields.clone(), edits };
+        self.sent_at = span;
         for body in blocks {
             self.in_clause(info.module, response, msg, o.unit, |s| s.forward(body, None, &mut target))?;
         }
@@ -282,11 +283,8 @@ impl Lower<'_, '_> {
         let outer = (self.params_of.replace((Root::Local(msg), unit)), self.dot.take());
         let value = Val::path(Ty::Msg(unit), build::msg(msg));
         let changed = Val::pure(Ty::Bool, build::boolean(self.may_change(msg)));
-        let mut binds =
-            vec![("changed", changed), (if response { "response" } else { "request" }, value.clone()), ("msg", value)];
-        if self.handler.is_some() {
-            binds.push(("client", Val::of(Ty::Conn)));
-        }
+        let name = if response { "response" } else { "request" };
+        let binds = vec![("changed", changed), (name, value.clone()), ("msg", value), ("client", Val::of(Ty::Conn))];
         let made = self.in_protocol(module, Span::default(), binds, f);
         (self.params_of, self.dot) = outer;
         made
@@ -344,6 +342,9 @@ impl Lower<'_, '_> {
             return Err(self.involved(s.span));
         }
         let (S::RemoveWhere { list, .. } | S::Append { list, .. }) = &s.kind else { return Err(Reported) };
+        if let Some(told) = self.edited_while_built(list) {
+            return Err(told);
+        }
         let v = self.expr(list, None)?;
         let v = self.defined(v, list.span)?;
         let (Ty::Items(elem, _), Vk::Path(p)) = (&v.ty, &v.kind) else {

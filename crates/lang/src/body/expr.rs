@@ -162,6 +162,9 @@ impl Lower<'_, '_> {
         if n.name == "_" {
             return Err(self.err("E0201", n.span, "`_` is no value"));
         }
+        if let Some(d) = self.without_dot(n) {
+            return Err(self.cx.report(d));
+        }
         let extra = if self.cx.unknowns < crate::compiler::HINTS { self.visible_names() } else { vec![] };
         if self.kind != Kind::Const {
             return Err(self.cx.unknown(self.module, &n.name, n.span, "name", &extra));
@@ -510,13 +513,31 @@ impl Lower<'_, '_> {
                 }
                 self.conn_field(name)
             }
-            (Ty::Conn, _) => self.conn_field(name),
+            (Ty::Conn, _) => {
+                self.asks_for_client(name.span)?;
+                self.conn_field(name)
+            }
             (t, _) => {
                 let d = Diagnostic::error("E0303", name.span, format!("{} has no field `{}`", self.show(t), name.name));
-                let is_tuple = matches!(t, Ty::Tuple(_));
-                Err(self.cx.report(if is_tuple { d.hint("take it apart: `let (a, b) = t`") } else { d }))
+                let tuple = matches!(t, Ty::Tuple(_)).then(|| "take it apart: `let (a, b) = t`".to_string());
+                let hint = tuple.or_else(|| self.field_as_function(t, name, span));
+                Err(self.cx.report(match hint {
+                    Some(hint) => d.hint(hint),
+                    None => d,
+                }))
             }
         }
+    }
+
+    /// A `forward` clause asks for the client of the message that is sent. A function has that of
+    /// its caller.
+    fn asks_for_client(&mut self, asked: Span) -> R<()> {
+        if self.handler.is_some() || self.unused || self.kind == Kind::Func {
+            return Ok(());
+        }
+        let d = Diagnostic::error("E0702", self.sent_at, "the protocol asks for the client, and there is none here");
+        let d = d.label("sent for no client").also(asked, "its `forward` clause asks here");
+        Err(self.cx.report(d.hint("send a message that is built here")))
     }
 
     fn conn_field(&mut self, name: &Ident) -> R<Val> {
@@ -598,6 +619,9 @@ impl Lower<'_, '_> {
     fn index(&mut self, base: &Expr, index: &Expr, span: Span) -> R<Val> {
         let b = self.expr(base, None)?;
         let b = if b.ty.is_option() { self.defined(b, base.span)? } else { b };
+        if let Some(told) = self.range_as_index(base, &b.ty, index) {
+            return Err(told);
+        }
         match (b.ty.clone(), b.kind) {
             (Ty::Error, _) => Err(Reported),
             (Ty::Items(elem, max), Vk::Path(p)) => {

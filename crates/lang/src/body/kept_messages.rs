@@ -191,7 +191,8 @@ impl Lower<'_, '_> {
     pub fn wait_for_entry(&mut self, table: TableId, name: &Ident, args: &[Arg], span: Span) -> R<Val> {
         let [key, within] = args else {
             let d = Diagnostic::error("E0308", span, format!("`wait` takes 2 arguments, found {}", args.len()));
-            return Err(self.cx.report(d.hint("write `table.wait(key, 2s)`")));
+            let hint = format!("write `{}.wait(key, 2s)`", self.table_called(table));
+            return Err(self.cx.report(d.hint(hint)));
         };
         if self.frames
             || self.kind != super::Kind::Handler

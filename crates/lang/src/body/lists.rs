@@ -456,12 +456,15 @@ impl Lower<'_, '_> {
         if let Some(made) = asked {
             return made.map(|v| if want == Some(&Ty::Unit) { Val::unit() } else { v });
         }
+        let given: Vec<&Expr> = args.iter().map(|a| &a.value).collect();
+        let function = self.as_function(base, name, &given);
         let [arg] = args else {
-            return Err(self.err(
-                "E0201",
-                name.span,
-                format!("there is no method `{}` of {} arguments", name.name, args.len()),
-            ));
+            let text = format!("there is no method `{}` of {} arguments", name.name, args.len());
+            let d = Diagnostic::error("E0201", name.span, text);
+            return Err(self.cx.report(match function {
+                Some(hint) => d.hint(hint),
+                None => d,
+            }));
         };
         if let ExprKind::Lambda(params, body) = &*arg.value.kind {
             let [p] = params.as_slice() else {
@@ -486,7 +489,9 @@ impl Lower<'_, '_> {
             (_, t, _) => {
                 let d =
                     Diagnostic::error("E0201", name.span, format!("{} has no method `{}`", self.show(&t), name.name));
-                Err(self.cx.report(if matches!(t, Ty::Bytes(_)) {
+                Err(self.cx.report(if let Some(hint) = function {
+                    d.hint(hint)
+                } else if matches!(t, Ty::Bytes(_)) {
                     d.hint(
                         "bytes have functions: `find(b, x)`, `slice(b, from, to)`, `starts_with(b, x)`, `words(b)`, \
                          `lower(b)`, `concat(a, b)`, `len(b)`",

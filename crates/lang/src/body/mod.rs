@@ -22,6 +22,7 @@ pub mod fixed_results;
 pub mod frame_sends;
 pub mod functions;
 mod handles;
+mod hints;
 mod json;
 pub mod kept_messages;
 pub mod lists;
@@ -260,6 +261,8 @@ pub struct Lower<'c, 'a> {
     pub passed: passed_on::PassedOn,
     /// The locals that the loops around change, where that is known.
     pub changing: Option<loops::Changes>,
+    /// The place at which a message is sent whose protocol is asked.
+    pub sent_at: Span,
     pub span: Span,
 }
 
@@ -339,6 +342,7 @@ impl<'c, 'a> Lower<'c, 'a> {
             gone: HashSet::new(),
             passed: HashMap::new(),
             changing: None,
+            sent_at: Span::default(),
             span: Span::default(),
         }
     }

@@ -159,12 +159,10 @@ impl Lower<'_, '_> {
         let names: Vec<String> = set
             .iter()
             .filter_map(|n| fields[self.layers(u)[*n as usize].header.index()].name.as_ref())
-            .map(|h| format!("`{name}.{h}`"))
+            .map(|h| format!("{name}.{h}"))
             .collect();
-        Some(format!(
-            "test {} first: `if p.header {{ … }}`, `where p.header`, or give an alternative: `x else …`",
-            names.join(" or ")
-        ))
+        let test = names.join(" or ");
+        Some(format!("test it first: `if {test} {{ … }}`, `where {test}`, or give an alternative: `x else …`"))
     }
 
     /// An expression with the branches left out that cannot be taken here.

@@ -347,11 +347,9 @@ impl Lower<'_, '_> {
         let port = self.port_arg(e)?;
         if !self.cx.app.is_single(port) && !matches!(self.cx.m.ports[port.index()].kind, ir::desc::PortKind::Listen(_))
         {
-            return Err(self.cx.report(
-                Diagnostic::error("E0603", e.span, "this port has several instances")
-                    .label("which one?")
-                    .hint("write `port[i]`"),
-            ));
+            let d = Diagnostic::error("E0603", e.span, "this port has several instances").label("which one?");
+            let hint = format!("write `{}[i]`", self.code_of(e, "port"));
+            return Err(self.cx.report(d.hint(hint)));
         }
         Ok((port, build::u32(0)))
     }

@@ -21,6 +21,23 @@ use info::{Member, Members, UnitInfo};
 use wireloom_ir as ir;
 use wireloom_syntax::{ast, Diagnostic};
 
+/// Fields of headers, and the names that they have elsewhere.
+const OTHER_NAMES: &[(&str, &[&str])] = &[
+    ("src", &["sport", "source", "src_port", "source_port", "saddr", "src_ip", "src_addr", "src_mac"]),
+    ("dst", &["dport", "dest", "destination", "dst_port", "dest_port", "daddr", "dst_ip", "dst_addr", "dst_mac"]),
+    ("proto", &["protocol", "next_header", "ip_proto"]),
+    ("next", &["proto", "protocol", "next_header"]),
+    ("type", &["ethertype", "ether_type", "eth_type", "proto"]),
+    ("hops", &["ttl", "hop_limit", "hlim"]),
+    ("total", &["length", "len", "tot_len", "total_length"]),
+    ("length", &["len", "payload_length", "payload_len", "total"]),
+    ("offset", &["doff", "data_offset", "frag_offset"]),
+    ("checksum", &["csum", "check", "chksum"]),
+    ("vid", &["vlan", "id", "vlan_id"]),
+    ("target", &["path", "url", "uri"]),
+    ("data", &["body", "payload", "content"]),
+];
+
 impl Compiler<'_> {
     pub fn unit_item(&mut self, module: ModId, u: &ast::Unit, doc: &str) -> R<ir::UnitId> {
         let before = self.errors();
@@ -156,6 +173,8 @@ impl Compiler<'_> {
             .flat_map(|p| p.lets.iter().map(|(n, ..)| n.name.as_str()).chain(packets::BUILTIN.iter().copied()));
         let all: Vec<&str> = info.members.iter().map(|m| m.name.as_str()).chain(computed).collect();
         let hint = crate::names::suggest(&name.name, all.iter().copied());
+        let other = OTHER_NAMES.iter().filter(|(_, others)| others.contains(&name.name.as_str()));
+        let hint = other.map(|(own, _)| *own).find(|own| all.contains(own)).map(str::to_string).or(hint);
         let (what, shown) = if info.packet.is_some() { ("header", 40) } else { ("field", 12) };
         let known = all.iter().take(shown).copied().collect::<Vec<_>>().join(", ");
         let d = Diagnostic::error(

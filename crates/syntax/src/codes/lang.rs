@@ -591,6 +591,11 @@ pub static CODES: &[Code] = &[
         "`req.wait()` reads the rest of a request. Its pieces go to their handler and nowhere else. So \
          the request cannot go to a server any more. Answer it by what its pieces were.",
         "use std.http\napp a {\n    param servers: list<endpoint, 4>\n    port c = listen tcp(80) as http\n    port s = connect tcp(servers) as http\n    request seen: u64\n    on c.body(req, piece) { seen += len(piece) }\n    on c(req) {\n        req.wait()\n        reply call s[0](req)\n    }\n}\n"),
+    code("E0665", "a fault that no program raises",
+        "`shutdown` and `ended` say why a connection has ended. Handlers compare the kinds that they \
+         are told with them. No program raises them. Raise a kind of your own, or one that \
+         `docs/language.md` lists under faults.",
+        "unit M { n: u8 }\nprotocol p { stateless  request M  response M }\napp a {\n    port c = listen tcp(80) as p\n    on c(r) {\n        if r.n == 0 { fault shutdown }\n        reply r\n    }\n}\n"),
     code("E0670", "an operation that XDP does not have",
         "A handler `on xdp` is a program in the kernel, which allows less than the CPU. \
          `docs/placement.md` has the table of what runs there. Leave `on xdp` out, and the CPU runs \

@@ -79,11 +79,16 @@ fn widest_group(text: &str, parsed: &Parsed, partner: &[usize], line: &Line) -> 
             continue;
         }
         skip_to = partner[i];
-        let wide = line.tokens[n..]
+        let wide: usize = line.tokens[n..]
             .windows(2)
             .take_while(|w| w[0] < partner[i])
             .map(|w| spaces(parsed, w[0], w[1]) + token_width(text, parsed, w[1]))
             .sum();
+        // `server[0]` stays whole.
+        let index = parsed.tokens[i].tok == Tok::Sign("[") && parsed.roles[i].tight;
+        if index && wide < NARROW {
+            continue;
+        }
         if best.is_none_or(|(w, _)| wide > w) {
             best = Some((wide, i));
         }

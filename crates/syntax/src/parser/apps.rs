@@ -163,6 +163,7 @@ impl Parser<'_> {
                 MemberKind::Const { name, ty, value }
             }
             "fn" | "extern" if defines => MemberKind::Fn(self.function()?),
+            _ if self.at_foreign_fn(word) => MemberKind::Fn(self.foreign_fn("member")?),
             "on" if defines => MemberKind::Handler(self.handler()?),
             "every" if !self.sign_at(1, "=") && !self.sign_at(1, "->") => MemberKind::Handler(self.timer()?),
             "signal" if defines => self.signal()?,

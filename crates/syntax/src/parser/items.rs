@@ -99,6 +99,7 @@ impl Parser<'_> {
             "app" => self.element().map(ItemKind::App),
             "table" | "global" => self.table().map(ItemKind::Table),
             "test" => self.test().map(ItemKind::Test),
+            _ if self.at_foreign_fn(word) => self.foreign_fn("item").map(ItemKind::Fn),
             "event" => self.not_yet(&format!("`{word}`")),
             _ => self.unknown_item(word),
         }
@@ -206,10 +207,28 @@ impl Parser<'_> {
         Ok(Param { doc, name, ty, within, default })
     }
 
+    /// `function f(…)`, as other languages have it.
+    pub(super) fn at_foreign_fn(&self, word: &str) -> bool {
+        FOREIGN.contains(&(word, "fn")) && self.word_here(1) && self.sign_at(2, "(")
+    }
+
+    /// Reports the word before a function and reads the function: its callers are not blamed.
+    #[cold]
+    pub(super) fn foreign_fn(&mut self, place: &str) -> P<Fn> {
+        let at = self.bump();
+        let d = Diagnostic::error("E0108", at, format!("`{}` starts no {place}", self.slice(at)));
+        self.report(d.hint("did you mean `fn`?"));
+        self.function_after_word(false)
+    }
+
     /// `fn f(a: T) -> R = e`, `fn f(a: T) -> R { … }`, `extern fn f(a: T) -> R from "file.c"`
     pub(super) fn function(&mut self) -> P<Fn> {
         let is_extern = self.eat_word("extern");
         self.expect_word("fn")?;
+        self.function_after_word(is_extern)
+    }
+
+    fn function_after_word(&mut self, is_extern: bool) -> P<Fn> {
         let name = self.name("a function")?;
         if !self.at_sign("(") {
             return self.unexpected("`(`");

@@ -95,7 +95,7 @@ impl Parser<'_> {
             "->" => "`=>` stands between a case and its body; `->` sends",
             "<-" => "`<-` stands only in tests, where the world sends",
             "?" => "`if c { a } else { b }` chooses; `x else d` is the value of an option, or `d`",
-            "@" | "#" | "$" => "this character has no meaning in the language",
+            "@" | "$" => "this character has no meaning in the language",
             _ => return None,
         })
     }

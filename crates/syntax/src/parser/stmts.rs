@@ -112,6 +112,8 @@ impl Parser<'_> {
                 Some("and" | "or" | "in" | "is" | "else" | "with" | "where" | "then" | "within")
             ),
             Tok::Bytes(_) | Tok::Int(_) | Tok::Scaled(..) | Tok::Address(_) | Tok::Sign("!") => true,
+            // `expect -7 == x` is no subtraction.
+            Tok::Sign("-" | "~") => !self.adjacent(1) && self.adjacent(2),
             // `log (a)` logs, `log(a)` calls.
             Tok::Sign("(" | "[" | ".") => !self.adjacent(1),
             _ => false,
