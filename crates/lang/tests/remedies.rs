@@ -136,6 +136,52 @@ fn mistakes_have_remedies() {
     assert!(wrong.is_empty(), "{wrong}");
 }
 
+/// Names of the file's own module stand in a remedy as the file writes them.
+#[test]
+fn own_names_are_bare() {
+    const TALKS: &str = "unit Line { text: text<80> until \"\\n\" }\n\
+         protocol lines { up Line  down Line  sharing session }\n\
+         protocol other { up Line  down Line  sharing session }\n\
+         protocol asks { stateless  request Line  response Line }\n";
+    const CASES: &[(&str, &str)] = &[
+        ("port client = listen tcp(80) as lines", "write `on client(m: lines.up) { … }`"),
+        ("port client = listen tcp(80) as asks", "write `on client(req: asks) { … }`"),
+        (
+            "port client = listen tcp(80) as lines then other  on client(m: lines.up) { m -> client }",
+            "write `on client(m: other.up) { … }`",
+        ),
+        (
+            "port client = listen tcp(80) as lines then other  on client(m) { m -> client }",
+            "write `on client(m: lines.up)`",
+        ),
+        (
+            "port client = listen tcp(80) as lines  on client(m) { m -> client  become other }",
+            "declare it: `port client = … as … then other`",
+        ),
+        (
+            "port client = listen tcp(80) as lines  port db = connect tcp(127.0.0.1:1) as lines then other\n    \
+             session up: connection of db  on client(m) { m -> up }  on up(m: lines.down) { m -> client }",
+            "write `on up(m: other.down) { m -> client }`",
+        ),
+        (
+            "port client = listen tcp(80) as asks\n    on client(r) { let m = Line { text: \"a\" }  m.text = \"b\"  reply m }",
+            "give it where `m` is built: `Line { text: … }`",
+        ),
+        ("state last: Line", "messages are kept in tables: `table t: K -> Line { … }`"),
+    ];
+    let mut wrong = String::new();
+    for (members, hint) in CASES {
+        let text = format!("{TALKS}app a {{\n    {members}\n}}\n");
+        let world = MemoryWorld::new().with("/app/main.loom", text.clone());
+        let checked = wireloom_lang::compile(&world, Path::new("/app/main.loom"), None);
+        if !checked.diagnostics.iter().any(|d| d.hint.as_deref() == Some(*hint)) {
+            let said = diagnostic::render_all(&checked.diagnostics, &checked.map, false);
+            wrong += &format!("---- no `{hint}` for:\n{text}\nsaid:\n{said}\n");
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+}
+
 /// A device without a name is `null`.
 #[test]
 fn devices_without_a_name() {

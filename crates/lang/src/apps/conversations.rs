@@ -222,7 +222,7 @@ impl Compiler<'_> {
     }
 
     /// Upstreams whose messages nobody handles.
-    pub fn unhandled_upstreams(&mut self) {
+    pub fn unhandled_upstreams(&mut self, module: ModId) {
         for n in 0..self.m.upstreams.len() {
             let upstream = ir::UpstreamId(n as u32);
             let all = self.m.protocols_of(ir::Peer::Upstream(upstream)).to_vec();
@@ -232,10 +232,10 @@ impl Compiler<'_> {
                     continue;
                 }
                 let (name, span) = (self.m.upstreams[n].name.clone(), at(&self.m.upstreams[n].span));
-                let of = protocol.map_or(String::new(), |p| format!(": {}.down", self.m.protocols[p.index()].name));
+                let handled = protocol.map_or("m".into(), |p| self.handled_as(module, p, false));
                 let d = Diagnostic::error("E0611", span, format!("no handler for messages of the connection `{name}`"))
                     .label("no handler")
-                    .hint(format!("write `on {name}(m{of}) {{ m -> client }}`"));
+                    .hint(format!("write `on {name}({handled}) {{ m -> client }}`"));
                 self.report(d);
             }
         }

@@ -106,18 +106,15 @@ impl Compiler<'_> {
             return match all.as_slice() {
                 [one] => Ok(*one),
                 _ => {
-                    let names: Vec<String> = all.iter().map(|p| self.m.protocols[p.index()].name.clone()).collect();
+                    let listens = matches!(self.m.ports[port.index()].kind, ir::desc::PortKind::Listen(_));
+                    let first = all.first().map(|p| self.handled_as(module, *p, listens)).unwrap_or_default();
                     Err(self.report(
                         Diagnostic::error(
                             "E0640",
                             n.span,
                             format!("port `{}` speaks {} protocols: which one is this handler for?", n.name, all.len()),
                         )
-                        .hint(format!(
-                            "write `on {}(req: {})`",
-                            n.name,
-                            names.first().cloned().unwrap_or_default()
-                        )),
+                        .hint(format!("write `on {}({first})`", n.name)),
                     ))
                 }
             };
@@ -344,7 +341,7 @@ impl Compiler<'_> {
     }
 
     /// Listening ports that nobody handles.
-    pub fn unhandled(&mut self) {
+    pub fn unhandled(&mut self, module: ModId) {
         for i in 0..self.m.ports.len() {
             let id = ir::PortId(i as u32);
             let port = self.m.ports[i].clone();
@@ -356,13 +353,15 @@ impl Compiler<'_> {
                     continue;
                 }
                 let name = self.m.protocols[p.index()].name.clone();
+                let handled = self.handled_as(module, *p, true);
+                let of = if self.is_session(*p) { "messages" } else { "requests" };
                 let d = Diagnostic::error(
                     "E0611",
                     at(&port.span),
-                    format!("no handler for requests of `{name}` on port `{}`", port.name),
+                    format!("no handler for {of} of `{name}` on port `{}`", port.name),
                 )
                 .label("no handler")
-                .hint(format!("write `on {}(req: {name}) {{ … }}`", port.name));
+                .hint(format!("write `on {}({handled}) {{ … }}`", port.name));
                 self.report(d);
             }
         }

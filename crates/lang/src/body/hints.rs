@@ -148,7 +148,7 @@ impl Lower<'_, '_> {
                 d.hint("a list of a message is edited by `remove list where …` and `append list { … }`")
             }
             Vk::Out(o) if !matches!(o.kind, OutKind::Pass { .. }) => {
-                let unit = &self.cx.m.units[o.unit.index()].name;
+                let unit = self.cx.written(self.module, &self.cx.m.units[o.unit.index()].name);
                 d.hint(format!("give it where `{}` is built: `{unit} {{ {}: … }}`", n.name, field.name))
             }
             _ => d.hint(format!("send a changed copy: `{} with {{ {}: … }}`", n.name, field.name)),
@@ -178,7 +178,7 @@ impl Lower<'_, '_> {
         }
         let d = Diagnostic::error("E0607", list.span, format!("`{}` is built here, and not edited", n.name));
         let d = d.also(b.span, "built here");
-        let unit = &self.cx.m.units[o.unit.index()].name;
+        let unit = self.cx.written(self.module, &self.cx.m.units[o.unit.index()].name);
         let hint = format!("give all of its `{0}` where it is built: `{unit} {{ {0}: [ … ] … }}`", field.name);
         Some(self.cx.report(d.hint(hint)))
     }
