@@ -68,6 +68,7 @@ impl Compiler<'_> {
         self.m.app = app.name.name.clone();
         self.app_ast = Some(std::rc::Rc::new(app.clone()));
         self.no_controls(app);
+        let errors = self.errors();
         if let Some((n, _)) = app.types.first() {
             self.error("E0613", n.span, "an app has no type parameters");
         }
@@ -101,6 +102,9 @@ impl Compiler<'_> {
             let before = self.m.handlers.len();
             let _ = self.define(module, app, m);
             self.in_segment(before, m.span);
+        }
+        if self.errors() == errors {
+            self.unused_pools(app);
         }
         self.instance_handlers(module, &app.members);
         self.writers_back(module);
