@@ -73,6 +73,18 @@ impl Compiler<'_> {
         }
     }
 
+    /// Whether the declaration of a listening port has an error.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "one kind of many is looked for")]
+    fn has_failed_listener(&self) -> bool {
+        let failed = |m: &ast::Member| match &m.kind {
+            ast::MemberKind::Port(p) => {
+                p.direction.name == "listen" && matches!(self.app.get(&p.name.name), Some(AppName::Failed))
+            }
+            _ => false,
+        };
+        self.app_ast.as_ref().is_some_and(|a| a.members.iter().any(failed))
+    }
+
     fn upstream(&mut self, name: &Ident, port: &Ident) -> R<ir::UpstreamId> {
         let p = self.port_named(0, port)?;
         let of = self.m.ports[p.index()].clone();
@@ -88,6 +100,9 @@ impl Compiler<'_> {
             return Err(self.report(d));
         }
         if self.conversation_port().is_none() {
+            if self.has_failed_listener() {
+                return Err(Reported);
+            }
             let d = Diagnostic::error("E0697", name.span, "no client could own this connection")
                 .hint("a listening port speaks a protocol with `sharing session`");
             return Err(self.report(d));
