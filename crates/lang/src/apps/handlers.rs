@@ -149,14 +149,19 @@ impl Compiler<'_> {
             return Err(self.no_array(&port.name, "port", i.span));
         }
         if !matches!(self.m.ports[p.index()].kind, ir::desc::PortKind::Listen(_)) {
-            return Err(self.report(
-                Diagnostic::error(
-                    "E0603",
-                    port.span,
-                    format!("`{}` connects: its messages are answers to calls", port.name),
+            let talks = self.m.ports[p.index()].protocols.iter().any(|q| self.is_session(*q));
+            let (text, hint) = if talks {
+                (
+                    format!("`{}` connects: its connections belong to clients", port.name),
+                    format!("declare the connection, `session up: connection of {}`, and write `on up(m)`", port.name),
                 )
-                .hint(format!("handlers are for listening ports; `on {}.closed(i)` sees lost connections", port.name)),
-            ));
+            } else {
+                (
+                    format!("`{}` connects: its messages are answers to calls", port.name),
+                    format!("handlers are for listening ports; `on {}.closed(i)` sees lost connections", port.name),
+                )
+            };
+            return Err(self.report(Diagnostic::error("E0603", port.span, text).hint(hint)));
         }
         let session = self.m.ports[p.index()].protocols.iter().any(|q| self.is_session(*q));
         let named = if session { self.direction(named.as_ref(), false)? } else { named.clone() };
@@ -223,6 +228,11 @@ impl Compiler<'_> {
         let instance = l.new_local("instance", &U32);
         let talks = l.cx.conversation_port().is_some_and(|(clients, _)| clients == p);
         let why = if let ir::On::Closed(_) = on { Some(l.new_local("why", &Ty::Fault)) } else { None };
+        let of = &l.cx.m.ports[p.index()];
+        let listens = matches!(of.kind, ir::desc::PortKind::Listen(_)) && !of.udp;
+        if let (Some(n), true) = (param, listens && matches!(on, ir::On::Opened(_))) {
+            return Err(l.cx.error("E0308", n.span, "this event has no value"));
+        }
         if let Some(n) = param {
             let value = match why.filter(|_| talks) {
                 Some(why) => Val::pure(Ty::Fault, l.local_expr(why)),
