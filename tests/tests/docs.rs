@@ -334,10 +334,19 @@ fn port_options_are_those_of_the_page() {
         _ => "5",
     };
     let port = |o: &str| if port_options::applies(o, true) { "client" } else { "backend" };
-    let sets: Vec<String> =
-        options.drain(..).flat_map(|o| ["--set".to_string(), format!("{}.{o}={}", port(&o), value(&o))]).collect();
-    let sets: Vec<&str> = sets.iter().map(String::as_str).collect();
+    let set = |o: &String| format!("{}.{o}={}", port(o), value(o));
     let servers = servers(&[9001]);
+    // Others would have no effect at the ports of requests over TCP, and are refused there.
+    let (others, here): (Vec<_>, Vec<_>) =
+        options.into_iter().partition(|o| port_options::only_for(o, false, false).is_some());
+    for o in &others {
+        let refused =
+            Wireloom::command(&["run", "apps/http_balancer.loom", "--set", &set(o), "--set", servers.as_str()]);
+        let told = port_options::only_for(o, false, false).map(|of| format!("`{o}` is for {of}")).unwrap_or_default();
+        assert!(refused.code == Some(1) && refused.text.contains(&told), "{}", refused.text);
+    }
+    let sets: Vec<String> = here.iter().flat_map(|o| ["--set".to_string(), set(o)]).collect();
+    let sets: Vec<&str> = sets.iter().map(String::as_str).collect();
     let sets: Vec<&str> = [&sets[..], &["--set", servers.as_str()]].concat();
     let mut balancer: Process = Wireloom::run("http_balancer", &sets);
     balancer.kill();

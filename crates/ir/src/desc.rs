@@ -243,6 +243,9 @@ pub struct PortDesc {
     /// The process of the NIC has it.
     #[serde(default)]
     pub nic: bool,
+    /// The program gives sessions of it to pools.
+    #[serde(default)]
+    pub pools: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

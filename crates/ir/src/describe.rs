@@ -120,7 +120,24 @@ fn port_desc(m: &crate::Module, n: usize, crossings: &Crossings, nic: Option<&se
         part: p.carries.part,
         entry: nic.map_or(0, |_| crate::layout::Entry::of(m, &p.carries).bytes),
         nic: nic.is_some_and(|nic| nic.ports[n]),
+        pools: gives_to_pools(m, crate::PortId(n as u32)),
     }
+}
+
+/// Whether some body gives sessions of a port to a pool.
+pub fn gives_to_pools(m: &crate::Module, port: crate::PortId) -> bool {
+    use crate::StmtKind;
+    let mut gives = false;
+    m.bodies(&mut |b| {
+        crate::walk::stmts(&b.block, &mut |s| {
+            if let StmtKind::PoolUpstream { upstream, .. } | StmtKind::OpenUpstream { upstream, key: Some(_), .. } =
+                &s.kind
+            {
+                gives |= m.upstreams.get(upstream.index()).is_some_and(|u| u.port == port);
+            }
+        })
+    });
+    gives
 }
 
 /// Whether some body sends frames to a port.

@@ -20,7 +20,7 @@ mod conversation;
 pub mod core_partition;
 pub mod date;
 pub mod desc;
-mod describe;
+pub mod describe;
 pub use describe::changes_pieces;
 pub mod edited_fields;
 pub mod elements;

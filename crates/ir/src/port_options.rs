@@ -238,6 +238,21 @@ pub fn applies(name: &str, listen: bool) -> bool {
     }
 }
 
+/// The ports that an option is for, if it would have no effect at this one over TCP or UDP.
+pub fn only_for(name: &str, udp: bool, talks: bool) -> Option<&'static str> {
+    match in_full(name) {
+        "max_answer" if !udp => Some("ports over UDP"),
+        "max_queued" | "pool" | "pool_timeout" | "pool_lifetime" if !talks => Some("ports of conversations"),
+        "offload" => Some("ports of frames"),
+        _ => None,
+    }
+}
+
+/// Whether an option is about sessions in pools.
+pub fn of_pools(name: &str) -> bool {
+    matches!(in_full(name), "pool" | "pool_timeout" | "pool_lifetime")
+}
+
 /// Whether an option may change while the port is open.
 pub fn is_live(name: &str) -> bool {
     // `keepalive` is set where a socket is made. The next three decide about memory and handlers at

@@ -198,6 +198,32 @@ impl<'a> Compiler<'a> {
         ty::show(t, &self.m)
     }
 
+    /// The name of a unit or protocol, as the text of a module writes it.
+    pub fn written<'n>(&self, module: ModId, name: &'n str) -> &'n str {
+        let (Some((owner, own)), Some(here)) = (name.rsplit_once('.'), self.names.modules.get(module)) else {
+            return name;
+        };
+        let at_home = here.name == owner && here.names.contains_key(own);
+        let brought_in = |u: &names::Import| {
+            u.item.as_deref() == Some(own) && self.names.modules.get(u.module).is_some_and(|m| m.name == owner)
+        };
+        if at_home || here.uses.iter().any(brought_in) {
+            own
+        } else {
+            name
+        }
+    }
+
+    /// A protocol as a handler's parameter names it: of a conversation with its direction.
+    pub fn handled_as(&self, module: ModId, protocol: ir::ProtocolId, listens: bool) -> String {
+        let name = self.written(module, &self.m.protocols[protocol.index()].name);
+        match (self.is_session(protocol), listens) {
+            (false, _) => format!("req: {name}"),
+            (true, true) => format!("m: {name}.up"),
+            (true, false) => format!("m: {name}.down"),
+        }
+    }
+
     pub fn lower_ty(&mut self, t: &Ty) -> ir::TyId {
         ty::lower(t, &mut self.m)
     }

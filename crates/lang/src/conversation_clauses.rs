@@ -2,7 +2,7 @@
 //! messages.
 
 use crate::body::{Kind, Lower};
-use crate::compiler::{Compiler, R};
+use crate::compiler::{Compiler, Reported, R};
 use crate::names::ModId;
 use crate::ty::Ty;
 use crate::val::Val;
@@ -111,6 +111,9 @@ impl Compiler<'_> {
     /// An argument for each parameter of a unit.
     fn matched_args(&mut self, unit: ir::UnitId, args: &[(Option<Ident>, Expr)], span: Span) -> R<Vec<(Expr, Ty)>> {
         let params = self.units[unit.index()].params.clone();
+        if self.units[unit.index()].lacks_params {
+            return Err(Reported);
+        }
         if args.len() > params.len() {
             let text = format!("the messages take {} arguments, found {}", params.len(), args.len());
             return Err(self.error("E0308", span, text));

@@ -153,12 +153,43 @@ impl Loader<'_> {
         self.names.items.push(Entry { module, item: Rc::new(item), used: false });
     }
 
+    /// A module whose last name differs by one letter, or by the order of two.
+    fn near_module(&self, from: &Path, parts: &[&str]) -> Option<String> {
+        let (last, before) = parts.split_last()?;
+        if !(3..=40).contains(&last.len()) {
+            return None;
+        }
+        let letters: Vec<char> = last.chars().collect();
+        let others = || ('a'..='z').chain('0'..='9').chain(['_']);
+        let near = (0..=letters.len()).flat_map(|i| {
+            let (head, tail) = letters.split_at(i);
+            let with = |more: &[char], rest: &[char]| [head, more, rest].concat();
+            let rest = tail.get(1..);
+            let less = rest.map(|rest| with(&[], rest));
+            let swapped = tail.get(2..).map(|rest| with(&[tail[1], tail[0]], rest));
+            let more = others().map(move |c| [head, &[c], tail].concat());
+            let other = others().filter_map(move |c| rest.map(|rest| [head, &[c], rest].concat()));
+            less.into_iter().chain(swapped).chain(more).chain(other).collect::<Vec<_>>()
+        });
+        near.map(String::from_iter).filter(|n| n != last).find_map(|name| {
+            let near: Vec<&str> = before.iter().copied().chain([name.as_str()]).collect();
+            let found = self.world.resolve(from, &near).is_some_and(|(_, taken)| taken == near.len());
+            found.then(|| near.join("."))
+        })
+    }
+
     fn use_(&mut self, module: ModId, path: &ast::Path) {
         let parts: Vec<&str> = path.parts.iter().map(|p| p.name.as_str()).collect();
         let from = self.names.modules[module].path.parent().map(Path::to_path_buf).unwrap_or_default();
         let Some((file, taken)) = self.world.resolve(&from, &parts) else {
-            self.diags.push(Diagnostic::error("E0202", path.span, format!("there is no module `{}`", parts.join(".")))
-                .label("not found").hint("modules are files: `use a.b` reads `a/b.loom` beside this file, `use std.x` the standard library"));
+            let d = Diagnostic::error("E0202", path.span, format!("there is no module `{}`", parts.join(".")));
+            let d = d.label("not found");
+            self.diags.push(match self.near_module(&from, &parts) {
+                Some(near) => d.hint(format!("did you mean `{near}`?")),
+                None => d.hint(
+                    "modules are files: `use a.b` reads `a/b.loom` beside this file, `use std.x` the standard library",
+                ),
+            });
             return;
         };
         let Some(target) = self.module(&file, Some(path.span)) else { return };

@@ -136,6 +136,117 @@ fn mistakes_have_remedies() {
     assert!(wrong.is_empty(), "{wrong}");
 }
 
+/// Names of the file's own module stand in a remedy as the file writes them.
+#[test]
+fn own_names_are_bare() {
+    const TALKS: &str = "unit Line { text: text<80> until \"\\n\" }\n\
+         protocol lines { up Line  down Line  sharing session }\n\
+         protocol other { up Line  down Line  sharing session }\n\
+         protocol asks { stateless  request Line  response Line }\n";
+    const CASES: &[(&str, &str)] = &[
+        ("port client = listen tcp(80) as lines", "write `on client(m: lines.up) { … }`"),
+        ("port client = listen tcp(80) as asks", "write `on client(req: asks) { … }`"),
+        (
+            "port client = listen tcp(80) as lines then other  on client(m: lines.up) { m -> client }",
+            "write `on client(m: other.up) { … }`",
+        ),
+        (
+            "port client = listen tcp(80) as lines then other  on client(m) { m -> client }",
+            "write `on client(m: lines.up)`",
+        ),
+        (
+            "port client = listen tcp(80) as lines  on client(m) { m -> client  become other }",
+            "declare it: `port client = … as … then other`",
+        ),
+        (
+            "port client = listen tcp(80) as lines  port db = connect tcp(127.0.0.1:1) as lines then other\n    \
+             session up: connection of db  on client(m) { m -> up }  on up(m: lines.down) { m -> client }",
+            "write `on up(m: other.down) { m -> client }`",
+        ),
+        (
+            "port client = listen tcp(80) as asks\n    on client(r) { let m = Line { text: \"a\" }  m.text = \"b\"  reply m }",
+            "give it where `m` is built: `Line { text: … }`",
+        ),
+        ("state last: Line", "messages are kept in tables: `table t: K -> Line { … }`"),
+    ];
+    let mut wrong = String::new();
+    for (members, hint) in CASES {
+        let text = format!("{TALKS}app a {{\n    {members}\n}}\n");
+        let world = MemoryWorld::new().with("/app/main.loom", text.clone());
+        let checked = wireloom_lang::compile(&world, Path::new("/app/main.loom"), None);
+        if !checked.diagnostics.iter().any(|d| d.hint.as_deref() == Some(*hint)) {
+            let said = diagnostic::render_all(&checked.diagnostics, &checked.map, false);
+            wrong += &format!("---- no `{hint}` for:\n{text}\nsaid:\n{said}\n");
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+}
+
+/// Mistakes of those who know services, in conversations and elsewhere.
+#[test]
+fn names_from_elsewhere() {
+    let talk = |clauses: &str, members: &str| {
+        format!(
+            "unit Line {{ kind: u8  text: text<80> until \"\\n\" }}\nprotocol lines {{ up Line  down Line  \
+             sharing session  session data: bool  {clauses} }}\napp a {{\n    port client = listen tcp(80) as lines\n    \
+             port db = connect tcp(127.0.0.1:1) as lines\n    session up: connection of db\n    \
+             on up(m) {{ m -> client }}\n    {members}\n}}\n"
+        )
+    };
+    let sends = "on client(m) { m -> up }";
+    let cases = [
+        (talk("idle when response.kind == 1  owes when up.kind == 1", sends), "is `down` in a conversation"),
+        (talk("idle when down.kind == 1  owes when request.kind == 1", sends), "is `up` in a conversation"),
+        (talk("", "on client(m) { data = true  m -> up }"), "for each client: `client.data`"),
+        (talk("", "on client(m) { if data { m -> up } }"), "for each client: `client.data`"),
+        (talk("", &format!("{sends}\n    on db(m: lines.down) {{ m -> client }}")), "`session up: connection of db`"),
+        ("use std.postgress\n".into(), "did you mean `std.postgres`?"),
+        ("use std.htpt\n".into(), "did you mean `std.http`?"),
+        ("use std.rdis\n".into(), "did you mean `std.redis`?"),
+        ("use std.nothing_like_it\n".into(), "modules are files"),
+        (
+            "unit U { n: u8 }\nprotocol p { stateless  request U  response U }\napp a {\n    param port: u32 = 80\n    \
+             port client = listen tcp(port) as p\n    on client(r) { reply r }\n}\n"
+                .into(),
+            "`param port: u16`",
+        ),
+        ("unit U { text: bytes<10> [size]  size: u8 }\n".into(), "the field `size` stands behind this place"),
+        (
+            "use std.http\napp a {\n    port client = listen tcp(80) as http\n    on client(req) {\n        \
+             if req.data == \"x\" { reply http.ok(\"a\", \"b\") } else { reply http.ok(\"a\", \"c\") }\n    }\n}\n"
+                .into(),
+            "`{ hold_body 64KiB else pass }`",
+        ),
+    ];
+    let mut wrong = String::new();
+    for (text, hint) in cases {
+        let mut world = MemoryWorld::new().with("/app/main.loom", text.clone());
+        for name in ["http", "postgres", "redis"] {
+            let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../std/{name}.loom"));
+            world.add(Path::new("/std").join(format!("{name}.loom")), std::fs::read(path).expect("a module of std"));
+        }
+        let checked = wireloom_lang::compile(&world, Path::new("/app/main.loom"), None);
+        if !checked.diagnostics.iter().any(|d| d.hint.as_deref().is_some_and(|h| h.contains(hint))) {
+            let said = diagnostic::render_all(&checked.diagnostics, &checked.map, false);
+            wrong += &format!("---- no `{hint}` for:\n{text}\nsaid:\n{said}\n");
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+}
+
+/// The places of a test are ports and connections, and no other names of the app.
+#[test]
+fn places_of_tests_are_ports() {
+    let text = "unit Z { n: u8 }\nprotocol p { up Z  down Z  sharing session }\napp a {\n    \
+                port client = listen tcp(80) as p\n    port db = connect tcp(127.0.0.1:1) as p\n    \
+                session up: connection of db\n    session n: u8\n    on client(m) { n += 1  m -> up }\n    \
+                on up(m) { m -> client }\n}\ntest \"t\" of a {\n    zzz <- \"x\"\n}\n";
+    let world = MemoryWorld::new().with("/app/main.loom", text);
+    let checked = wireloom_lang::compile(&world, Path::new("/app/main.loom"), None);
+    let said = diagnostic::render_all(&checked.diagnostics, &checked.map, false);
+    assert!(said.contains("the app has: client, db, up\n"), "{said}");
+}
+
 /// A device without a name is `null`.
 #[test]
 fn devices_without_a_name() {

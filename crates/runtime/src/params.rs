@@ -393,10 +393,20 @@ fn has_effect(desc: &Desc, port: &PortDesc, option: &str) -> Result<(), String> 
     if option == "answer_timeout" && !listen && talks && !spoken.iter().any(|p| p.tells_owed) {
         return Err("the protocol does not say which messages a server answers (`owes when`)".into());
     }
-    if port_options::applies(option, listen) {
-        return Ok(());
+    if !port_options::applies(option, listen) {
+        return Err(format!(
+            "`{option}` is for {}, and `{}` {does}",
+            port_options::where_it_applies(option),
+            port.name
+        ));
     }
-    Err(format!("`{option}` is for {}, and `{}` {does}", port_options::where_it_applies(option), port.name))
+    if let Some(others) = port_options::only_for(option, port.udp, talks) {
+        return Err(format!("`{option}` is for {others}"));
+    }
+    if port_options::of_pools(option) && !port.pools {
+        return Err("the program gives no sessions to pools (`pool … for …`)".into());
+    }
+    Ok(())
 }
 
 fn set_option(o: &mut PortOptions, option: &str, text: &str) -> Result<(), String> {
@@ -490,6 +500,7 @@ mod tests {
             part: wireloom_ir::FramePart::Whole,
             entry: 0,
             nic: false,
+            pools: false,
         };
         Desc {
             app: "a".into(),
@@ -562,5 +573,28 @@ mod tests {
         assert!(text(&["servers=foo:x"]).contains("`x` is no port number"));
         assert!(text(&["servers=:80"]).contains("has no host"), "{}", text(&["servers=:80"]));
         assert!(pair("novalue").is_err());
+    }
+
+    #[test]
+    fn options_without_effect_are_refused() {
+        let said = |desc: &Desc, set: &str| {
+            let sets: Vec<_> = ["port=80", "servers=127.0.0.1:1", set].iter().map(|s| pair(s).unwrap()).collect();
+            Given::of(desc, &sets).err().map(|e| e.to_string()).unwrap_or_default()
+        };
+        let plain = desc();
+        assert_eq!(said(&plain, "backends.pool=3"), "`backends.pool=3`: `pool` is for ports of conversations");
+        assert_eq!(
+            said(&plain, "client.max_queued=9"),
+            "`client.max_queued=9`: `max_queued` is for ports of conversations"
+        );
+        assert_eq!(said(&plain, "client.max_answer=9"), "`client.max_answer=9`: `max_answer` is for ports over UDP");
+        assert_eq!(said(&plain, "client.offload=true"), "`client.offload=true`: `offload` is for ports of frames");
+        let mut talks = desc();
+        talks.protocols =
+            vec![wireloom_ir::desc::ProtocolDesc { sharing: Sharing::Session, ..crate::test_program::protocol(true) }];
+        let unused = "`backends.pool=3`: the program gives no sessions to pools (`pool … for …`)";
+        assert_eq!(said(&talks, "backends.pool=3"), unused);
+        talks.ports[1].pools = true;
+        assert_eq!(said(&talks, "backends.pool=3"), "");
     }
 }

@@ -297,6 +297,28 @@ fn spec_of(desc: Desc, sets: &[&str]) -> AppSpec {
     AppSpec { program, desc, sets: sets.iter().map(|s| crate::params::pair(s).unwrap()).collect() }
 }
 
+/// The protocol of its ports.
+pub fn protocol(exclusive: bool) -> ProtocolDesc {
+    ProtocolDesc {
+        name: "line".into(),
+        request: 0,
+        response: Some(1),
+        sharing: if exclusive { Sharing::Exclusive } else { Sharing::Pipelined },
+        server_first: false,
+        order: Order::InOrder,
+        first: (0..=255).collect(),
+        default_ctx: 0,
+        ignore: None,
+        expects: Vec::new(),
+        classes: Vec::new(),
+        logs: false,
+        tells_drain: false,
+        tells_idle: false,
+        tells_owed: false,
+        args: [false; 2],
+    }
+}
+
 fn desc(exclusive: bool) -> Desc {
     let port = |name: &str, kind| PortDesc {
         name: name.into(),
@@ -311,6 +333,7 @@ fn desc(exclusive: bool) -> Desc {
         part: wireloom_ir::FramePart::Whole,
         entry: 0,
         nic: false,
+        pools: false,
     };
     let on = |on| HandlerDesc {
         name: format!("{on:?}"),
@@ -349,24 +372,7 @@ fn desc(exclusive: bool) -> Desc {
             port("client", PortKind::Listen(Value::Param(0))),
             port("backends", PortKind::Connect(Value::Param(1))),
         ],
-        protocols: vec![ProtocolDesc {
-            name: "line".into(),
-            request: 0,
-            response: Some(1),
-            sharing: if exclusive { Sharing::Exclusive } else { Sharing::Pipelined },
-            server_first: false,
-            order: Order::InOrder,
-            first: (0..=255).collect(),
-            default_ctx: 0,
-            ignore: None,
-            expects: Vec::new(),
-            classes: Vec::new(),
-            logs: false,
-            tells_drain: false,
-            tells_idle: false,
-            tells_owed: false,
-            args: [false; 2],
-        }],
+        protocols: vec![protocol(exclusive)],
         units: vec!["Request".into(), "Response".into()],
         handlers: vec![
             on(HandlerOn::Message { port: 0, alternative: 0 }),

@@ -62,8 +62,8 @@ impl Compiler<'_> {
     pub fn cache(&mut self, module: ModId, c: &ast::Cache) -> R<AppName> {
         let (key, value) = (self.ty(module, &c.key), self.ty(module, &c.value));
         let (key, value) = (key?, value?);
-        self.storable(&key, c.key.span)?;
-        self.storable(&value, c.value.span)?;
+        self.storable(module, &key, c.key.span)?;
+        self.storable(module, &value, c.value.span)?;
         let lowered = self.lower_ty(&key);
         if ir::layout::bytes_in(&self.m, lowered) > 4096 {
             return Err(self.report(

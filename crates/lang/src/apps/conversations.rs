@@ -73,6 +73,18 @@ impl Compiler<'_> {
         }
     }
 
+    /// Whether the declaration of a listening port has an error.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "one kind of many is looked for")]
+    fn has_failed_listener(&self) -> bool {
+        let failed = |m: &ast::Member| match &m.kind {
+            ast::MemberKind::Port(p) => {
+                p.direction.name == "listen" && matches!(self.app.get(&p.name.name), Some(AppName::Failed))
+            }
+            _ => false,
+        };
+        self.app_ast.as_ref().is_some_and(|a| a.members.iter().any(failed))
+    }
+
     fn upstream(&mut self, name: &Ident, port: &Ident) -> R<ir::UpstreamId> {
         let p = self.port_named(0, port)?;
         let of = self.m.ports[p.index()].clone();
@@ -88,6 +100,9 @@ impl Compiler<'_> {
             return Err(self.report(d));
         }
         if self.conversation_port().is_none() {
+            if self.has_failed_listener() {
+                return Err(Reported);
+            }
             let d = Diagnostic::error("E0697", name.span, "no client could own this connection")
                 .hint("a listening port speaks a protocol with `sharing session`");
             return Err(self.report(d));
@@ -222,7 +237,7 @@ impl Compiler<'_> {
     }
 
     /// Upstreams whose messages nobody handles.
-    pub fn unhandled_upstreams(&mut self) {
+    pub fn unhandled_upstreams(&mut self, module: ModId) {
         for n in 0..self.m.upstreams.len() {
             let upstream = ir::UpstreamId(n as u32);
             let all = self.m.protocols_of(ir::Peer::Upstream(upstream)).to_vec();
@@ -232,10 +247,10 @@ impl Compiler<'_> {
                     continue;
                 }
                 let (name, span) = (self.m.upstreams[n].name.clone(), at(&self.m.upstreams[n].span));
-                let of = protocol.map_or(String::new(), |p| format!(": {}.down", self.m.protocols[p.index()].name));
+                let handled = protocol.map_or("m".into(), |p| self.handled_as(module, p, false));
                 let d = Diagnostic::error("E0611", span, format!("no handler for messages of the connection `{name}`"))
                     .label("no handler")
-                    .hint(format!("write `on {name}(m{of}) {{ m -> client }}`"));
+                    .hint(format!("write `on {name}({handled}) {{ m -> client }}`"));
                 self.report(d);
             }
         }

@@ -38,7 +38,7 @@ impl Compiler<'_> {
         let key = match &g.key {
             Some(t) => {
                 let k = self.ty(module, t)?;
-                self.storable(&k, t.span)?;
+                self.storable(module, &k, t.span)?;
                 k
             }
             None => U8,

@@ -106,18 +106,15 @@ impl Compiler<'_> {
             return match all.as_slice() {
                 [one] => Ok(*one),
                 _ => {
-                    let names: Vec<String> = all.iter().map(|p| self.m.protocols[p.index()].name.clone()).collect();
+                    let listens = matches!(self.m.ports[port.index()].kind, ir::desc::PortKind::Listen(_));
+                    let first = all.first().map(|p| self.handled_as(module, *p, listens)).unwrap_or_default();
                     Err(self.report(
                         Diagnostic::error(
                             "E0640",
                             n.span,
                             format!("port `{}` speaks {} protocols: which one is this handler for?", n.name, all.len()),
                         )
-                        .hint(format!(
-                            "write `on {}(req: {})`",
-                            n.name,
-                            names.first().cloned().unwrap_or_default()
-                        )),
+                        .hint(format!("write `on {}({first})`", n.name)),
                     ))
                 }
             };
@@ -152,14 +149,19 @@ impl Compiler<'_> {
             return Err(self.no_array(&port.name, "port", i.span));
         }
         if !matches!(self.m.ports[p.index()].kind, ir::desc::PortKind::Listen(_)) {
-            return Err(self.report(
-                Diagnostic::error(
-                    "E0603",
-                    port.span,
-                    format!("`{}` connects: its messages are answers to calls", port.name),
+            let talks = self.m.ports[p.index()].protocols.iter().any(|q| self.is_session(*q));
+            let (text, hint) = if talks {
+                (
+                    format!("`{}` connects: its connections belong to clients", port.name),
+                    format!("declare the connection, `session up: connection of {}`, and write `on up(m)`", port.name),
                 )
-                .hint(format!("handlers are for listening ports; `on {}.closed(i)` sees lost connections", port.name)),
-            ));
+            } else {
+                (
+                    format!("`{}` connects: its messages are answers to calls", port.name),
+                    format!("handlers are for listening ports; `on {}.closed(i)` sees lost connections", port.name),
+                )
+            };
+            return Err(self.report(Diagnostic::error("E0603", port.span, text).hint(hint)));
         }
         let session = self.m.ports[p.index()].protocols.iter().any(|q| self.is_session(*q));
         let named = if session { self.direction(named.as_ref(), false)? } else { named.clone() };
@@ -226,6 +228,11 @@ impl Compiler<'_> {
         let instance = l.new_local("instance", &U32);
         let talks = l.cx.conversation_port().is_some_and(|(clients, _)| clients == p);
         let why = if let ir::On::Closed(_) = on { Some(l.new_local("why", &Ty::Fault)) } else { None };
+        let of = &l.cx.m.ports[p.index()];
+        let listens = matches!(of.kind, ir::desc::PortKind::Listen(_)) && !of.udp;
+        if let (Some(n), true) = (param, listens && matches!(on, ir::On::Opened(_))) {
+            return Err(l.cx.error("E0308", n.span, "this event has no value"));
+        }
         if let Some(n) = param {
             let value = match why.filter(|_| talks) {
                 Some(why) => Val::pure(Ty::Fault, l.local_expr(why)),
@@ -344,7 +351,7 @@ impl Compiler<'_> {
     }
 
     /// Listening ports that nobody handles.
-    pub fn unhandled(&mut self) {
+    pub fn unhandled(&mut self, module: ModId) {
         for i in 0..self.m.ports.len() {
             let id = ir::PortId(i as u32);
             let port = self.m.ports[i].clone();
@@ -356,13 +363,15 @@ impl Compiler<'_> {
                     continue;
                 }
                 let name = self.m.protocols[p.index()].name.clone();
+                let handled = self.handled_as(module, *p, true);
+                let of = if self.is_session(*p) { "messages" } else { "requests" };
                 let d = Diagnostic::error(
                     "E0611",
                     at(&port.span),
-                    format!("no handler for requests of `{name}` on port `{}`", port.name),
+                    format!("no handler for {of} of `{name}` on port `{}`", port.name),
                 )
                 .label("no handler")
-                .hint(format!("write `on {}(req: {name}) {{ … }}`", port.name));
+                .hint(format!("write `on {}({handled}) {{ … }}`", port.name));
                 self.report(d);
             }
         }

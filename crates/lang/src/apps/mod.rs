@@ -68,6 +68,7 @@ impl Compiler<'_> {
         self.m.app = app.name.name.clone();
         self.app_ast = Some(std::rc::Rc::new(app.clone()));
         self.no_controls(app);
+        let errors = self.errors();
         if let Some((n, _)) = app.types.first() {
             self.error("E0613", n.span, "an app has no type parameters");
         }
@@ -102,6 +103,9 @@ impl Compiler<'_> {
             let _ = self.define(module, app, m);
             self.in_segment(before, m.span);
         }
+        if self.errors() == errors {
+            self.unused_pools(app);
+        }
         self.instance_handlers(module, &app.members);
         self.writers_back(module);
         self.behind_handlers(&app.name.name);
@@ -116,8 +120,8 @@ impl Compiler<'_> {
         let _ = self.instances_on_devices(module, app);
         self.endless_queues();
         self.table_signals();
-        self.unhandled();
-        self.unhandled_upstreams();
+        self.unhandled(module);
+        self.unhandled_upstreams(module);
         self.unopened_upstreams();
         self.unneeded_clauses();
         self.check_holds();
@@ -362,14 +366,15 @@ impl Compiler<'_> {
         }
     }
 
-    pub fn storable(&mut self, ty: &Ty, span: Span) -> R<()> {
+    pub fn storable(&mut self, module: ModId, ty: &Ty, span: Span) -> R<()> {
         if ty.is_plain() && !self.has_kept(ty) {
             return Ok(());
         }
         if matches!(ty, Ty::Msg(_)) {
             let s = self.show(ty);
             let d = Diagnostic::error("E0309", span, format!("{s} cannot be stored here"));
-            return Err(self.report(d.hint(format!("messages are kept in tables: `table t: K -> {s} {{ … }}`"))));
+            let unit = self.written(module, &s);
+            return Err(self.report(d.hint(format!("messages are kept in tables: `table t: K -> {unit} {{ … }}`"))));
         }
         self.storable_in_table(ty, span)?;
         let d = Diagnostic::error("E0309", span, format!("{} has a message in it", self.show(ty)));
@@ -399,7 +404,7 @@ impl Compiler<'_> {
 
     fn state(&mut self, module: ModId, name: &Ident, ty: &ast::Type) -> R<AppName> {
         let t = self.ty(module, ty)?;
-        self.storable(&t, ty.span)?;
+        self.storable(module, &t, ty.span)?;
         let lowered = self.lower_ty(&t);
         let all = self.state_bytes.saturating_add(ir::layout::size(&self.m, lowered));
         self.state_bytes = self.within_memory("state", all, TABLE_MAX, name)?;
@@ -427,7 +432,7 @@ impl Compiler<'_> {
 
     pub fn session_of(&mut self, module: ModId, name: &Ident, ty: &ast::Type) -> R<(ir::SessionId, Ty)> {
         let t = self.ty(module, ty)?;
-        self.storable(&t, ty.span)?;
+        self.storable(module, &t, ty.span)?;
         let lowered = self.lower_ty(&t);
         let all = self.session_bytes.saturating_add(ir::layout::size(&self.m, lowered));
         self.session_bytes = self.within_memory("session", all, SESSIONS_MAX, name)?;
@@ -439,7 +444,7 @@ impl Compiler<'_> {
     pub fn table(&mut self, module: ModId, t: &ast::Table) -> R<ir::TableId> {
         let (key, value) = (self.ty(module, &t.key), self.ty(module, &t.value));
         let (key, value) = (key?, self.kept(value?));
-        self.storable(&key, t.key.span)?;
+        self.storable(module, &key, t.key.span)?;
         self.storable_in_table(&value, t.value.span)?;
         let (k, v) = (self.lower_ty(&key), self.lower_ty(&value));
         if ir::layout::bytes_in(&self.m, k) > 64 << 10 {

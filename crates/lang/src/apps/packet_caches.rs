@@ -53,7 +53,7 @@ impl Compiler<'_> {
     ) -> R<Option<Exchanges>> {
         let Some(by) = &c.by else { return Ok(None) };
         let ty = self.ty(module, by)?;
-        self.storable(&ty, by.span)?;
+        self.storable(module, &ty, by.span)?;
         if !cache.allocate_on_read {
             return Err(self.report(
                 Diagnostic::error("E0614", c.name.span, "a cache of packets keeps what is read")

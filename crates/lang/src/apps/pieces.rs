@@ -127,11 +127,9 @@ impl Compiler<'_> {
         let protocol = match (&named, fit.as_slice()) {
             (None, [one]) => *one,
             (None, [first, _, ..]) => {
-                let of = self.m.protocols[first.index()].name.clone();
-                let side = if listens { "up" } else { "down" };
-                let talks = if self.is_session(*first) { format!(".{side}") } else { String::new() };
+                let of = self.handled_as(module, *first, listens);
                 let text = format!("several protocols of `{}` have messages with `{}`", port.name, name.name);
-                let hint = format!("write `on {}.{}(m: {of}{talks}, item) {{ … }}`", port.name, name.name);
+                let hint = format!("write `on {}.{}({of}, item) {{ … }}`", port.name, name.name);
                 return Err(self.report(Diagnostic::error("E0640", port.span, text).hint(hint)));
             }
             _ => self.handler_protocol(module, p, port, named.as_ref())?,

@@ -175,8 +175,24 @@ impl Compiler<'_> {
                 self.report(Diagnostic::error("E0641", n.span, text).label("it would have no effect here"));
                 continue;
             }
-            let owes = |p: &ir::ProtocolId| self.m.protocols[p.index()].owes.is_some();
-            if n.name == "answer_timeout" && options.answer_timeout == 0 && !protocols.iter().any(owes) {
+            let talks = protocols.iter().any(|p| self.is_session(*p));
+            let unused = match port_options::only_for(&n.name, udp, talks) {
+                Some(others) => Some((format!("`{}` is for {others}", n.name), None)),
+                None if port_options::of_pools(&n.name) && !self.says(&protocols, is_reset) => Some((
+                    "this protocol does not say how a session is reset".to_string(),
+                    Some("add `on reset`, `reset when`, `idle when` and `owes when` to the protocol"),
+                )),
+                None => None,
+            };
+            if let Some((text, hint)) = unused {
+                let d = Diagnostic::error("E0641", n.span, text).label("it would have no effect here");
+                self.report(match hint {
+                    Some(hint) => d.hint(hint),
+                    None => d,
+                });
+                continue;
+            }
+            if n.name == "answer_timeout" && options.answer_timeout == 0 && !self.says(&protocols, is_owes) {
                 let d = Diagnostic::error(
                     "E0641",
                     n.span,
@@ -220,6 +236,31 @@ impl Compiler<'_> {
             carries: ir::Carries::default(),
         });
         Ok(AppName::Port(id))
+    }
+
+    /// Whether one of the protocols has a clause of a kind, which may have an error.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "one kind of many is looked for")]
+    fn says(&self, protocols: &[ir::ProtocolId], is: fn(&ast::ClauseKind) -> bool) -> bool {
+        protocols.iter().any(|p| match &self.protocols[p.index()].ast.kind {
+            ast::ItemKind::Protocol(p) => p.clauses.iter().any(|c| is(&c.kind)),
+            _ => false,
+        })
+    }
+
+    /// Options of pools in a program that gives no session to one.
+    pub fn unused_pools(&mut self, app: &ast::Element) {
+        for m in &app.members {
+            let ast::MemberKind::Port(port) = &m.kind else { continue };
+            let Some((n, _)) = port.options.iter().find(|(n, _)| port_options::of_pools(&n.name)) else { continue };
+            let Some(id) = self.app.port(&port.name.name) else { continue };
+            if ir::describe::gives_to_pools(&self.m, id) {
+                continue;
+            }
+            let d = Diagnostic::error("E0641", n.span, format!("no session of `{}` goes to a pool", port.name.name))
+                .label("it would have no effect here")
+                .hint("in the handler of its messages: `on up(m) { … pool up for key }`");
+            self.report(d);
+        }
     }
 
     fn port_protocols(&mut self, module: ModId, p: &ast::Port, listen: bool) -> R<Vec<ir::ProtocolId>> {
@@ -301,7 +342,16 @@ impl Compiler<'_> {
             (Ty::List(inner, n), false) if **inner == Ty::Endpoint => Ok((value, Some(u64::from(*n)))),
             (t, _) => {
                 let s = self.show(t);
-                Err(self.error("E0615", span, format!("this port cannot be bound to {s}")))
+                let d = Diagnostic::error("E0615", span, format!("this port cannot be bound to {s}"));
+                let name = &self.m.params[id.0 as usize].name;
+                let hint = if !listen {
+                    format!("declare its servers: `param {name}: list<endpoint, 64>`")
+                } else if t.is_int() {
+                    format!("declare it as a port's number: `param {name}: u16`")
+                } else {
+                    format!("declare it as an address or a port's number: `param {name}: endpoint or u16`")
+                };
+                Err(self.report(d.hint(hint)))
             }
         }
     }
@@ -416,4 +466,12 @@ impl Compiler<'_> {
             self.error("E0304", e.span, format!("this option is one of {all}"))
         })
     }
+}
+
+fn is_owes(c: &ast::ClauseKind) -> bool {
+    matches!(c, ast::ClauseKind::Flag { flag: ast::FlagKind::Owes, .. })
+}
+
+fn is_reset(c: &ast::ClauseKind) -> bool {
+    matches!(c, ast::ClauseKind::OnReset { .. })
 }

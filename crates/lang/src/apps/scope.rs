@@ -69,6 +69,11 @@ impl AppScope {
     pub fn tables(&self) -> Vec<String> {
         self.names.iter().filter(|(_, (n, _))| matches!(n, AppName::Table(_))).map(|(n, _)| n.clone()).collect()
     }
+    /// Ports and clients' connections to servers.
+    pub fn places(&self) -> Vec<String> {
+        let of = |n: &AppName| matches!(n, AppName::Port(_) | AppName::Upstream(_));
+        self.names.iter().filter(|(_, (n, _))| of(n)).map(|(n, _)| n.clone()).collect()
+    }
     pub fn names(&self) -> impl Iterator<Item = String> + '_ {
         self.names.keys().cloned()
     }

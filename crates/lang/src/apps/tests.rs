@@ -235,7 +235,7 @@ impl Compiler<'_> {
                 }
             }
             _ => {
-                let known: Vec<String> = self.app.names().collect();
+                let known = self.app.places();
                 Err(self.unknown(module, &name.name, name.span, "port", &known))
             }
         }

@@ -71,7 +71,7 @@ impl Compiler<'_> {
             return Err(self.error("E0301", e.span, format!("a type is given here: `{}<u32>(…)`", element.name.name)));
         };
         let ty = self.ty(module, &t)?;
-        self.storable(&ty, e.span)?;
+        self.storable(module, &ty, e.span)?;
         Ok(Named::Type(ty))
     }
 

@@ -294,7 +294,7 @@ impl Lower<'_, '_> {
                 None => {}
             }
         }
-        if let Some(d) = self.without_dot(n) {
+        if let Some(d) = self.without_dot(n).or_else(|| self.elsewhere(n)) {
             return Err(self.cx.report(d));
         }
         let extra = self.scopes.iter().flatten().map(|b| b.name.clone()).collect::<Vec<_>>();

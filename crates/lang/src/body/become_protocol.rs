@@ -96,7 +96,7 @@ impl Lower<'_, '_> {
         let port = self.cx.m.port_of(member).map(|p| self.cx.m.ports[p.index()].name.clone()).unwrap_or_default();
         let d = Diagnostic::error("E0699", at, format!("connections of `{port}` do not become `{name}`"))
             .label("its port does not say so")
-            .hint(format!("declare it: `port {port} = … as … then {name}`"));
+            .hint(format!("declare it: `port {port} = … as … then {}`", self.cx.written(self.module, &name)));
         Err(self.cx.report(d))
     }
 

@@ -40,7 +40,7 @@ impl Lower<'_, '_> {
             }
             (Ty::Prefix, Ty::Ip | Ty::Ip4) => d = d.hint("one address is the prefix of all its bits: `prefix(a, 32)`"),
             (Ty::List(..), Ty::Items(..)) => d = d.hint("write its items anew: `[x for x in xs]`"),
-            (Ty::Bytes(_), Ty::Stream) => d = d.hint(self.streamed()),
+            (Ty::Bytes(_), Ty::Stream) | (Ty::Stream, Ty::Bytes(_)) => d = d.hint(self.streamed()),
             _ => {}
         }
         if let Some(hint) = self.quoted(want, found, span) {

@@ -162,7 +162,7 @@ impl Lower<'_, '_> {
         if n.name == "_" {
             return Err(self.err("E0201", n.span, "`_` is no value"));
         }
-        if let Some(d) = self.without_dot(n) {
+        if let Some(d) = self.without_dot(n).or_else(|| self.elsewhere(n)) {
             return Err(self.cx.report(d));
         }
         let extra = if self.cx.unknowns < crate::compiler::HINTS { self.visible_names() } else { vec![] };

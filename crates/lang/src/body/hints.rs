@@ -8,7 +8,7 @@ use crate::ty::Ty;
 use crate::val::{OutKind, Val, Vk};
 use ir::Step;
 use wireloom_ir as ir;
-use wireloom_syntax::ast::{Expr, ExprKind, Ident, Span};
+use wireloom_syntax::ast::{self, Expr, ExprKind, Ident, Span};
 use wireloom_syntax::Diagnostic;
 
 /// Longer code is not repeated in a hint.
@@ -124,6 +124,54 @@ impl Lower<'_, '_> {
         Some(self.cx.report(d.hint(hint)))
     }
 
+    /// The place of a name that is not visible here.
+    pub fn elsewhere(&mut self, name: &Ident) -> Option<Diagnostic> {
+        let hint = self.side(&name.name).or_else(|| self.connections(name)).or_else(|| self.later_field(&name.name))?;
+        let d = Diagnostic::error("E0201", name.span, format!("unknown name `{}`", name.name));
+        Some(d.label("not known here").hint(hint))
+    }
+
+    /// `request` and `response` in the clause of a conversation.
+    fn side(&self, name: &str) -> Option<String> {
+        let sides: &[&str] = match name {
+            "request" => &["up", "down"],
+            "response" => &["down", "up"],
+            _ => return None,
+        };
+        let side = sides.iter().find(|side| self.kind == super::Kind::Clause && self.lookup(side).is_some())?;
+        let whose = if *side == "up" { "a client" } else { "a server" };
+        Some(format!("the message of {whose} is `{side}` in a conversation"))
+    }
+
+    /// A value that a conversation's protocol remembers, without the client's name.
+    fn connections(&mut self, name: &Ident) -> Option<String> {
+        let (port, _) = self.cx.conversation_port().filter(|_| self.in_app)?;
+        let impure = self.impure;
+        let found = self.remembered_of(port, name);
+        self.impure = impure;
+        found?;
+        Some(format!(
+            "its protocol remembers it for each client: `{}.{}`",
+            self.cx.m.ports[port.index()].name,
+            name.name
+        ))
+    }
+
+    /// A field of the unit that stands behind the place where it is named.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "two kinds of many have names")]
+    fn later_field(&self, name: &str) -> Option<String> {
+        let super::Kind::Grammar(unit) = self.kind else { return None };
+        let whole = &self.cx.m.units[unit.index()].name;
+        let short = whole.rsplit('.').next().unwrap_or(whole);
+        let (id, _) = self.cx.names.modules.get(self.module)?.names.get(short)?;
+        let ast::ItemKind::Unit(u) = &self.cx.names.items[*id].item.kind else { return None };
+        let later = u.fields.iter().any(|f| match &f.kind {
+            ast::FieldKind::Value { name: Some(n), .. } | ast::FieldKind::Let { name: n, .. } => n.name == name,
+            _ => false,
+        });
+        later.then(|| format!("the field `{name}` stands behind this place: put it before"))
+    }
+
     /// A field of the entry or message at hand that is named without its dot.
     pub fn without_dot(&self, name: &Ident) -> Option<Diagnostic> {
         let has = match &self.dot.as_ref()?.ty {
@@ -148,7 +196,7 @@ impl Lower<'_, '_> {
                 d.hint("a list of a message is edited by `remove list where …` and `append list { … }`")
             }
             Vk::Out(o) if !matches!(o.kind, OutKind::Pass { .. }) => {
-                let unit = &self.cx.m.units[o.unit.index()].name;
+                let unit = self.cx.written(self.module, &self.cx.m.units[o.unit.index()].name);
                 d.hint(format!("give it where `{}` is built: `{unit} {{ {}: … }}`", n.name, field.name))
             }
             _ => d.hint(format!("send a changed copy: `{} with {{ {}: … }}`", n.name, field.name)),
@@ -178,7 +226,7 @@ impl Lower<'_, '_> {
         }
         let d = Diagnostic::error("E0607", list.span, format!("`{}` is built here, and not edited", n.name));
         let d = d.also(b.span, "built here");
-        let unit = &self.cx.m.units[o.unit.index()].name;
+        let unit = self.cx.written(self.module, &self.cx.m.units[o.unit.index()].name);
         let hint = format!("give all of its `{0}` where it is built: `{unit} {{ {0}: [ … ] … }}`", field.name);
         Some(self.cx.report(d.hint(hint)))
     }

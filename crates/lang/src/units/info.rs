@@ -59,6 +59,8 @@ pub struct UnitInfo {
     pub of: Option<ir::UnitId>,
     /// Set: it describes whole frames.
     pub packet: Option<std::rc::Rc<PacketInfo>>,
+    /// Some of its parameters have an error, and are not among `params`.
+    pub lacks_params: bool,
     /// Whether it was lowered without errors.
     pub ok: bool,
 }

@@ -80,6 +80,7 @@ impl Compiler<'_> {
             measured: vec![],
             of: None,
             packet: None,
+            lacks_params: false,
             ok: false,
         });
         self.unit_params(module, id, u);
@@ -128,6 +129,8 @@ impl Compiler<'_> {
             self.units[id.index()].params.push((p.name.name.clone(), ty));
             shift += u32::from(bits);
         }
+        let info = &mut self.units[id.index()];
+        info.lacks_params = info.params.len() < u.params.len();
     }
 
     /// The value of a member of the unit reached by a path. With `inside`, the cases it lies in are

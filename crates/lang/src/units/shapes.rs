@@ -214,6 +214,9 @@ impl Builder<'_, '_> {
 
     pub fn unit_args(&mut self, u: ir::UnitId, args: &[Expr], span: Span) -> R<Vec<ir::Expr>> {
         let params = self.cx.units[u.index()].params.clone();
+        if self.cx.units[u.index()].lacks_params {
+            return Err(Reported);
+        }
         if params.len() != args.len() {
             let name = self.cx.m.units[u.index()].name.clone();
             return Err(self.cx.error(

@@ -84,6 +84,7 @@ fn port(name: &str, engine: FrameEngine) -> PortDesc {
         part: wireloom_ir::FramePart::Whole,
         entry: 0,
         nic: false,
+        pools: false,
     }
 }
 

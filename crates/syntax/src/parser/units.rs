@@ -542,7 +542,7 @@ impl Parser<'_> {
 
     /// `stream bytes [n]`, `stream Chunk`
     fn stream_shape(&mut self) -> P<ShapeKind> {
-        self.bump();
+        let from = self.bump();
         let plain = self.at_word("bytes") && !self.sign_at(1, "<");
         let element = if plain {
             self.bump();
@@ -555,8 +555,7 @@ impl Parser<'_> {
             self.no_condition(&extent);
         }
         if plain && matches!(extent, Extent::None) {
-            let at = self.span();
-            let d = Diagnostic::error("E0109", at, "nothing says where this stream ends")
+            let d = Diagnostic::error("E0109", self.since(from), "nothing says where this stream ends")
                 .hint("add `[length]`, `until close` or `to end`");
             self.report(d);
         }
