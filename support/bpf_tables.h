@@ -472,7 +472,7 @@ __attribute__((noinline)) int map##_do(uint32_t what, const struct map##_key *k,
 /* Reads an entry without its lock, if nobody holds it: 1, 0 if there is none, or 3: it cannot be \
    told. */ \
 WL_INLINE int map##_peek(wl_fx *x, const struct map##_key *k, uint64_t *v) { \
-    const uint64_t hash = (keys) > WL_FEW ? map##_hash_here(k) : map##_hash(k); \
+    const uint64_t hash = map##_hash_here(k); \
     struct map##_line *line = map##_at(map##_own(hash)); \
     if (!line) return 3; \
     const uint32_t turn = wl_turn(&line->lock); \
