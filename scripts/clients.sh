@@ -18,12 +18,17 @@ client() {
         return
     fi
     rm -rf "$folder" && mkdir -p "$folder"
-    if (cd "$folder" && "$@") >"$folder/log" 2>&1; then
-        cp "$from/$manifest" "$folder/installed"
-    else
-        echo "setup: the client $name cannot be installed:" >&2
-        tail -n 5 "$folder/log" >&2
-    fi
+    # A registry may fail for a moment.
+    local wait
+    for wait in 1 5 20 0; do
+        if (cd "$folder" && "$@") >"$folder/log" 2>&1; then
+            cp "$from/$manifest" "$folder/installed"
+            return
+        fi
+        sleep "$wait"
+    done
+    echo "setup: the client $name cannot be installed:" >&2
+    tail -n 5 "$folder/log" >&2
 }
 
 with_npm() { cp "$from/$1" . && timeout 300 npm install --silent --no-audit --no-fund; }

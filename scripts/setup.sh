@@ -102,9 +102,11 @@ clients() { [ "${1:-demo}" != test ] || "$(dirname "$0")/clients.sh"; }
 
 sudo=""
 [ "$(id -u)" -eq 0 ] || sudo=sudo
+# A mirror may fail for a moment.
+apt() { $sudo apt-get -o Acquire::Retries=4 "$@"; }
 updated=""
 update() {
-    [ -n "$updated" ] || $sudo apt-get update -qq
+    [ -n "$updated" ] || apt update -qq
     updated=yes
 }
 
@@ -133,7 +135,7 @@ update
 case " ${missing[*]} " in
 *" postfix "*) echo 'postfix postfix/main_mailer_type select No configuration' | $sudo debconf-set-selections ;;
 esac
-[ ${#missing[@]} -eq 0 ] || $sudo apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+[ ${#missing[@]} -eq 0 ] || apt install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 clang=$(clang_here)
-sanitizers "$@" || $sudo apt-get install -y -qq --no-install-recommends "libclang-rt-$("$(clang_command)" -dumpversion | cut -d. -f1)-dev" >/dev/null
+sanitizers "$@" || apt install -y -qq --no-install-recommends "libclang-rt-$("$(clang_command)" -dumpversion | cut -d. -f1)-dev" >/dev/null
 clients "$@"

@@ -43,8 +43,9 @@ pub fn client_library(client: &str, needs: &str) -> Option<PathBuf> {
     }
     let has_tool =
         Command::new(needs).arg("--version").output().is_ok() || Command::new(needs).arg("version").output().is_ok();
+    let log = std::fs::read_to_string(folder.join("log")).unwrap_or_default();
     let why = format!(
-        "{client}: nothing in {}; scripts/setup.sh test installs it where there is `{needs}`",
+        "{client}: nothing in {}; scripts/setup.sh test installs it where there is `{needs}`\n{log}",
         folder.display()
     );
     assert!(std::env::var_os("CI").is_none() || !has_tool, "{why}");
