@@ -23,6 +23,7 @@ use shell::Shell;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use wireloom_golden::{blessing, diff, panics, test};
+use wireloom_ir::desc::Sharing;
 use wireloom_ir::port_options;
 use wireloom_tests::{admin, free_port, quickly_compiled, root, servers, Client, Output, Process, Wireloom};
 
@@ -337,12 +338,14 @@ fn port_options_are_those_of_the_page() {
     let set = |o: &String| format!("{}.{o}={}", port(o), value(o));
     let servers = servers(&[9001]);
     // Others would have no effect at the ports of requests over TCP, and are refused there.
+    let sharing = &[Sharing::Exclusive];
+    let traits = port_options::Traits { udp: false, sharing, probes: true, merges: false };
     let (others, here): (Vec<_>, Vec<_>) =
-        options.into_iter().partition(|o| port_options::only_for(o, false, false).is_some());
+        options.into_iter().partition(|o| port_options::only_for(o, traits).is_some());
     for o in &others {
         let refused =
             Wireloom::command(&["run", "apps/http_balancer.loom", "--set", &set(o), "--set", servers.as_str()]);
-        let told = port_options::only_for(o, false, false).map(|of| format!("`{o}` is for {of}")).unwrap_or_default();
+        let told = port_options::only_for(o, traits).map(|of| format!("`{o}` is for {of}")).unwrap_or_default();
         assert!(refused.code == Some(1) && refused.text.contains(&told), "{}", refused.text);
     }
     let sets: Vec<String> = here.iter().flat_map(|o| ["--set".to_string(), set(o)]).collect();

@@ -1,6 +1,7 @@
 //! The options of ports, and one list, by which the language, the command line and the text form
 //! name and set them.
 
+use crate::desc::Sharing;
 use serde::{Deserialize, Serialize};
 
 /// Limits and times of a port. Every one has a default and can be set in the program
@@ -238,11 +239,37 @@ pub fn applies(name: &str, listen: bool) -> bool {
     }
 }
 
-/// The ports that an option is for, if it would have no effect at this one over TCP or UDP.
-pub fn only_for(name: &str, udp: bool, talks: bool) -> Option<&'static str> {
+/// The traits of a port over TCP or UDP that decide which options have an effect there.
+#[derive(Clone, Copy, Debug)]
+pub struct Traits<'p> {
+    pub udp: bool,
+    /// Of each of its protocols.
+    pub sharing: &'p [Sharing],
+    /// One of its protocols says what a server is sent while it is down.
+    pub probes: bool,
+    /// A merge reads it or sends to it.
+    pub merges: bool,
+}
+
+/// The ports that an option is for, if it would have no effect at this one.
+pub fn only_for(name: &str, port: Traits) -> Option<&'static str> {
+    let has = |sharing| port.sharing.contains(&sharing);
+    let exclusive = has(Sharing::Exclusive) && !port.udp;
     match in_full(name) {
-        "max_answer" if !udp => Some("ports over UDP"),
-        "max_queued" | "pool" | "pool_timeout" | "pool_lifetime" if !talks => Some("ports of conversations"),
+        "max_answer" if !port.udp => Some("ports over UDP"),
+        "connect_timeout" | "accept_timeout" | "read_timeout" | "stream_timeout" | "write_timeout" | "cancel"
+        | "keepalive"
+            if port.udp =>
+        {
+            Some("ports over TCP")
+        }
+        "max_queued" | "pool" | "pool_timeout" | "pool_lifetime" if !has(Sharing::Session) => {
+            Some("ports of conversations")
+        }
+        "max_outstanding" | "connections" if !has(Sharing::Pipelined) => Some("protocols with `sharing pipelined`"),
+        "pipeline" | "reuse" if !exclusive => Some("protocols with `sharing exclusive`, over TCP"),
+        "probe" if !port.probes => Some("protocols with `on probe`"),
+        "end_mark" if !port.merges => Some("ports of a merge"),
         "offload" => Some("ports of frames"),
         _ => None,
     }

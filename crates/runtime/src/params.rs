@@ -13,7 +13,8 @@ use crate::value_syntax::{addresses, duration, expected, number, parse, server};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use wireloom_ir::desc::{
-    Desc, Failover, Form, ParamDesc, ParamType, ParamValue, PortDesc, PortKind, PortOptions, Reuse, Sharing, Value,
+    Desc, Failover, Form, HandlerOn, ParamDesc, ParamType, ParamValue, PortDesc, PortKind, PortOptions, Reuse, Sharing,
+    Value,
 };
 use wireloom_ir::explain::{self, PortValues};
 use wireloom_ir::port_options::{self, Slot};
@@ -204,7 +205,7 @@ impl Given {
         if let Some((port, option)) = name.split_once('.') {
             let i = desc.ports.iter().position(|p| p.name == port).ok_or_else(|| no_such("port", port, desc))?;
             let fail = |e: String| Error::Param(format!("`{name}={text}`: {e}"));
-            has_effect(desc, &desc.ports[i], option).map_err(fail)?;
+            has_effect(desc, i, option).map_err(fail)?;
             return set_option(&mut self.options[i], option, text).map_err(fail);
         }
         let i = desc.params.iter().position(|p| p.name == name).ok_or_else(|| no_such("parameter", name, desc))?;
@@ -367,22 +368,23 @@ fn example(p: &ParamDesc) -> &'static str {
 
 /// The options of each port that can be set, with their values.
 pub fn options(desc: &Desc) -> Vec<PortValues> {
-    let of = |port: &PortDesc| {
+    let of = |(number, port): (usize, &PortDesc)| {
         let can_be_set = |name: &&'static str| match port.kind {
             PortKind::Frames { .. } => *name == "offload" && !port.kind.is_inside(),
             PortKind::Listen(_) | PortKind::Connect(_) => {
-                !matches!(*name, "hold_body" | "offload") && has_effect(desc, port, name).is_ok()
+                !matches!(*name, "hold_body" | "offload") && has_effect(desc, number, name).is_ok()
             }
         };
         let names = port_options::NAMES.into_iter().filter(can_be_set);
         let all = names.filter_map(|name| Some((name, explain::option(&port.options, name)?)));
         (port.name.clone(), all.collect())
     };
-    desc.ports.iter().map(of).collect()
+    desc.ports.iter().enumerate().map(of).collect()
 }
 
 /// Options of the other kind of port would be taken and never used.
-fn has_effect(desc: &Desc, port: &PortDesc, option: &str) -> Result<(), String> {
+fn has_effect(desc: &Desc, number: usize, option: &str) -> Result<(), String> {
+    let port = &desc.ports[number];
     let (listen, does) = match port.kind {
         PortKind::Listen(_) => (true, "listens"),
         PortKind::Connect(_) => (false, "connects"),
@@ -400,7 +402,15 @@ fn has_effect(desc: &Desc, port: &PortDesc, option: &str) -> Result<(), String> 
             port.name
         ));
     }
-    if let Some(others) = port_options::only_for(option, port.udp, talks) {
+    let number = number as u32;
+    let sharing: Vec<_> = spoken.iter().map(|p| p.sharing).collect();
+    let traits = port_options::Traits {
+        udp: port.udp,
+        sharing: &sharing,
+        probes: desc.handlers.iter().any(|h| h.on == HandlerOn::Probe { port: number }),
+        merges: desc.merges.iter().any(|m| m.from == number || m.to == number),
+    };
+    if let Some(others) = port_options::only_for(option, traits) {
         return Err(format!("`{option}` is for {others}"));
     }
     if port_options::of_pools(option) && !port.pools {
@@ -532,7 +542,7 @@ mod tests {
 
     #[test]
     fn resolves_ports_and_options() {
-        let sets: Vec<_> = ["port=8080", "servers=127.0.0.1:1,[::1]:2", "backends.idle=5s", "client.max_outstanding=7"]
+        let sets: Vec<_> = ["port=8080", "servers=127.0.0.1:1,[::1]:2", "backends.idle=5s", "client.max_connections=7"]
             .iter()
             .map(|s| pair(s).unwrap())
             .collect();
@@ -540,7 +550,7 @@ mod tests {
         assert_eq!(s.ports[0].addrs[0].port(), 8080);
         assert_eq!(s.ports[1].addrs.len(), 2);
         assert_eq!(s.ports[1].options.idle_timeout, 5_000_000_000);
-        assert_eq!(s.ports[0].options.max_outstanding, 7);
+        assert_eq!(s.ports[0].options.max_connections, 7);
         assert_eq!(s.params[1].u, 2);
     }
 

@@ -104,7 +104,7 @@ impl Compiler<'_> {
             self.in_segment(before, m.span);
         }
         if self.errors() == errors {
-            self.unused_pools(app);
+            self.unused_options(app);
         }
         self.instance_handlers(module, &app.members);
         self.writers_back(module);

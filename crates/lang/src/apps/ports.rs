@@ -175,9 +175,16 @@ impl Compiler<'_> {
                 self.report(Diagnostic::error("E0641", n.span, text).label("it would have no effect here"));
                 continue;
             }
-            let talks = protocols.iter().any(|p| self.is_session(*p));
-            let unused = match port_options::only_for(&n.name, udp, talks) {
+            let sharing: Vec<_> = protocols.iter().map(|p| self.m.protocols[p.index()].sharing).collect();
+            let probes = protocols.iter().any(|p| self.protocols[p.index()].probe.is_some());
+            // Merges are not known yet.
+            let traits = port_options::Traits { udp, sharing: &sharing, probes, merges: true };
+            let unused = match port_options::only_for(&n.name, traits) {
                 Some(others) => Some((format!("`{}` is for {others}", n.name), None)),
+                None if n.name == "pipeline" && !self.says(&protocols, is_pipeline) => Some((
+                    "this protocol does not say which requests share a connection".to_string(),
+                    Some("add `pipeline when …` to the protocol"),
+                )),
                 None if port_options::of_pools(&n.name) && !self.says(&protocols, is_reset) => Some((
                     "this protocol does not say how a session is reset".to_string(),
                     Some("add `on reset`, `reset when`, `idle when` and `owes when` to the protocol"),
@@ -247,19 +254,25 @@ impl Compiler<'_> {
         })
     }
 
-    /// Options of pools in a program that gives no session to one.
-    pub fn unused_pools(&mut self, app: &ast::Element) {
+    /// Options of pools in a program that gives no session to one, and of merges where none is.
+    pub fn unused_options(&mut self, app: &ast::Element) {
         for m in &app.members {
             let ast::MemberKind::Port(port) = &m.kind else { continue };
-            let Some((n, _)) = port.options.iter().find(|(n, _)| port_options::of_pools(&n.name)) else { continue };
             let Some(id) = self.app.port(&port.name.name) else { continue };
-            if ir::describe::gives_to_pools(&self.m, id) {
-                continue;
+            let pools = ir::describe::gives_to_pools(&self.m, id);
+            let merges = self.m.merges.iter().any(|m| m.from == id || m.to == id);
+            for (n, _) in &port.options {
+                let d = if port_options::of_pools(&n.name) && !pools {
+                    Diagnostic::error("E0641", n.span, format!("no session of `{}` goes to a pool", port.name.name))
+                        .hint("in the handler of its messages: `on up(m) { … pool up for key }`")
+                } else if n.name == "end_mark" && !merges {
+                    Diagnostic::error("E0641", n.span, "`end_mark` is for ports of a merge")
+                } else {
+                    continue;
+                };
+                self.report(d.label("it would have no effect here"));
+                break;
             }
-            let d = Diagnostic::error("E0641", n.span, format!("no session of `{}` goes to a pool", port.name.name))
-                .label("it would have no effect here")
-                .hint("in the handler of its messages: `on up(m) { … pool up for key }`");
-            self.report(d);
         }
     }
 
@@ -470,6 +483,10 @@ impl Compiler<'_> {
 
 fn is_owes(c: &ast::ClauseKind) -> bool {
     matches!(c, ast::ClauseKind::Flag { flag: ast::FlagKind::Owes, .. })
+}
+
+fn is_pipeline(c: &ast::ClauseKind) -> bool {
+    matches!(c, ast::ClauseKind::Flag { flag: ast::FlagKind::Pipeline, .. })
 }
 
 fn is_reset(c: &ast::ClauseKind) -> bool {

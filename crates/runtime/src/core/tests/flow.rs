@@ -119,7 +119,7 @@ fn a_busy_connection_does_not_starve_others() {
 #[test]
 fn a_batch_in_parts_writes_no_more_often() {
     for exclusive in [false, true] {
-        let mut s = sim(exclusive, &["backends.connections=1"]);
+        let mut s = sim(exclusive, &[]);
         let clients: Vec<Peer> = (0..6).map(|_| s.client("client").unwrap()).collect();
         let ask = |s: &mut Sim, line: &[u8]| {
             clients.iter().for_each(|c| c.send(line));

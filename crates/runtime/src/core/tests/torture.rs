@@ -116,7 +116,9 @@ fn torture(seed: u64, rounds: u32) -> (u64, u64) {
         [(false, "1", 5, 8), (true, "1", 5, 8), (true, "6", 5, 8), (true, "auto", 60, 60)][(seed / 2 % 4) as usize];
     let (pipeline, most) = (format!("backends.pipeline={pipeline}"), format!("backends.max_connections={most}"));
     let set = ["backends.call=3s", "backends.eject_time=100ms", &most, &pipeline];
-    let mut s = sim(exclusive, &set);
+    // The last is for exclusive connections.
+    let set = &set[..if exclusive { 4 } else { 3 }];
+    let mut s = sim(exclusive, set);
     let sets: Vec<(&str, &str)> = set.iter().filter_map(|t| t.split_once('=')).collect();
     s.net.asynchronous(seed % 2 == 1);
     s.net.mix(seed % 4 / 2 * seed);
