@@ -429,6 +429,8 @@ impl<'a> Job<'a> {
     /// output.
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(self.cc);
+        // A compiler that is killed leaves its own files where `Folder::sweep` finds them.
+        command.env("TMPDIR", ".");
         let folder = self.folder.raw();
         let niceness = if self.beside { BESIDE } else { 0 };
         let parent = std::process::id() as i32;

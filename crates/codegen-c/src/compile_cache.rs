@@ -270,7 +270,7 @@ impl Folder {
                 if let Ok(inner) = self.inner(name) {
                     inner.sweep()
                 }
-            } else if writer(name).is_some_and(|pid| is_left(pid, &meta)) {
+            } else if writer(name).map_or(of_compiler(name) && is_old(&meta), |pid| is_left(pid, &meta)) {
                 self.remove(name)
             }
         }
@@ -379,9 +379,19 @@ pub fn is_left(pid: u32, meta: &fs::Metadata) -> bool {
         // SAFETY: a plain system call, which sends nothing.
         pid > 0 && unsafe { libc::kill(pid, 0) } != 0 && io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH)
     });
+    gone && is_old(meta)
+}
+
+/// Whether a file of this process's user has not been written to for an hour.
+fn is_old(meta: &fs::Metadata) -> bool {
     // SAFETY: a plain system call.
     let ours = meta.is_file() && meta.uid() == unsafe { libc::geteuid() };
-    gone && ours && meta.modified().is_ok_and(|t| t.elapsed().is_ok_and(|age| age > LEFT))
+    ours && meta.modified().is_ok_and(|t| t.elapsed().is_ok_and(|age| age > LEFT))
+}
+
+/// Whether a compiler names its own temporary files so: of clang and of gcc.
+fn of_compiler(name: &str) -> bool {
+    [".o", ".s", ".res"].iter().any(|end| name.ends_with(end))
 }
 
 /// For names of files that are being written.
@@ -493,6 +503,7 @@ mod tests {
             old(&top, &format!("a.so.{here}-0.{rest}"));
         }
         old(&inner, &format!("base.h.{gone}-3.part"));
+        ["app-00ff-1a2b3c.o", "cc1a2b3c.s", "cc1a2b3c.res"].iter().for_each(|name| old(&top, name));
         let others =
             ["a.so".to_string(), "a.c".into(), "a.so.lock".into(), format!("{gone}-1"), format!("a.{gone}.tmp")];
         others.iter().for_each(|name| old(&top, name));
