@@ -7,6 +7,7 @@
 //! for the next message, and the client has sent none. Of others only time tells it. The client is
 //! told as of a fault, `shutdown`.
 
+use super::connection_limit::awaits_request;
 use super::slab::Id;
 use super::types::{flag, Mode, Side, Start, CLIENT};
 use super::Core;
@@ -56,8 +57,7 @@ impl Core {
                 }
                 continue;
             }
-            let idle = c.count == 0 && c.mode == Mode::Head && c.input.is_empty() && !c.has(flag::AGAIN);
-            if first && idle {
+            if first && awaits_request(c) {
                 c.set(flag::CLOSING | flag::LINGER);
                 self.mark_dirty(id);
             }
