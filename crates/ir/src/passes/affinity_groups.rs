@@ -7,7 +7,8 @@
 //! tables stay divided by core. The parts are compared in the terms of the first member. Apps whose
 //! packets have other headers form no cluster.
 
-use super::flow_affinity::{self, KeyPart, Plan};
+use super::flow_affinity::{self, Plan};
+use super::flow_keys::{self, KeyPart};
 use crate::*;
 
 /// Of each app the frame ports that are read, and what each is bound to: apps that read the same
@@ -173,7 +174,8 @@ impl Cluster {
             (Some(k), false) => {
                 let Some(terms) = Terms::between(m, &apps[k]) else { return false };
                 let theirs: Vec<KeyPart> = terms.parts(&plan.parts).into_iter().flatten().collect();
-                let common = flow_affinity::common(&self.parts, &theirs);
+                let mut common = flow_keys::common(&self.parts, &theirs);
+                common.retain(|p| self.apps.iter().chain([&n]).all(|a| is_kept(apps, (k, p), *a)));
                 let found = !common.is_empty();
                 if found {
                     self.parts = common
@@ -269,6 +271,16 @@ fn of_flow(m: &Module, unit: Option<UnitId>, part: &KeyPart) -> bool {
         });
     }
     ok
+}
+
+/// Whether a part, in the terms of one app, is a part of the keys of all of another's local tables.
+fn is_kept(apps: &[Module], (of, part): (usize, &KeyPart), by: usize) -> bool {
+    let mut apps = apps.to_vec();
+    let parts = match of == by {
+        true => Some(vec![part.clone()]),
+        false => moved_into(&mut apps, of, by, std::slice::from_ref(part)),
+    };
+    parts.is_some_and(|p| p.iter().all(|p| flow_affinity::keeps_local(&apps[by], p)))
 }
 
 /// From one module's numbers to another's, for expressions over frames of the same headers.

@@ -9,6 +9,9 @@
 
 #![allow(clippy::wildcard_enum_match_arm, reason = "its functions look for a few kinds of ExprKind and FieldKind")]
 
+use super::flow_keys::{guarded, is_part, meet, needed, same_part, split, KeyPart, FRAME, MOST_PARTS};
+use super::frame_ways::{resolve, Way};
+use super::header_facts::HeaderFacts;
 use crate::core_partition::{self, Resource};
 use crate::*;
 use std::collections::BTreeMap;
@@ -23,23 +26,13 @@ pub struct Plan {
     pub one_core: Option<TableId>,
 }
 
-/// Part of a flow key, over local 0 of a handler of frames.
-#[derive(Clone, Debug, PartialEq)]
-pub enum KeyPart {
-    One(Expr),
-    /// Both, in no order.
-    Pair(Expr, Expr),
+/// The parts of a table's key at one use (None: not known from the frame), and the headers that are
+/// known there.
+#[derive(Clone)]
+struct Use<'m> {
+    parts: Vec<Option<KeyPart>>,
+    facts: HeaderFacts<'m>,
 }
-
-/// The frame at hand. While keys are looked for, `Root::This` is the frame as it was when a local
-/// was set.
-const FRAME: Root = Root::Local(LocalId(0));
-
-/// The parts of a table's key at one use; None: not known from the frame.
-type Use = Vec<Option<KeyPart>>;
-
-/// Tables that share a steering key beyond this many are not looked at together.
-const MOST_PARTS: usize = 64;
 
 pub fn run(m: &mut Module) {
     if !m.handlers.iter().any(|h| matches!(h.on, On::Frame { .. })) {
@@ -163,58 +156,12 @@ fn fixed(m: &Module, t: &Table) -> bool {
         && !layout::has_list(m, t.value)
 }
 
-impl KeyPart {
-    pub(super) fn exprs(&self) -> Vec<&Expr> {
-        match self {
-            KeyPart::One(e) => vec![e],
-            KeyPart::Pair(a, b) => vec![a, b],
-        }
-    }
-
-    fn rooted(self, from: Root, to: Root) -> KeyPart {
-        match self {
-            KeyPart::One(e) => KeyPart::One(rooted(e, from, to)),
-            KeyPart::Pair(a, b) => KeyPart::Pair(rooted(a, from, to), rooted(b, from, to)),
-        }
-    }
-
-    /// The values to be hashed, zero where the headers they are read from are absent.
-    fn lowered(&self, m: &mut Module, unit: UnitId) -> Vec<Expr> {
-        match self {
-            KeyPart::One(e) => vec![guarded(m, unit, e.clone())],
-            KeyPart::Pair(a, b) => {
-                let (a, b) = (guarded(m, unit, a.clone()), guarded(m, unit, b.clone()));
-                let boolean = m.intern(Ty::Bool);
-                let wide = m.intern(Ty::UInt(128));
-                let number =
-                    |e: &Expr| if e.ty == wide { e.clone() } else { Expr::new(wide, ExprKind::Cast(e.clone())) };
-                let less = Expr::new(boolean, ExprKind::Binary(BinOp::Lt, number(&a), number(&b)));
-                let pick = |x: &Expr, y: &Expr| Expr::new(x.ty, ExprKind::If(less.clone(), x.clone(), y.clone()));
-                vec![pick(&a, &b), pick(&b, &a)]
-            }
-        }
-    }
-}
-
 /// Finds the key without changing the module.
 pub fn plan(m: &Module) -> Plan {
     if !m.segments.is_empty() {
         return segment_plan(m);
     }
-    let mut uses = TableUses {
-        m,
-        unit: None,
-        mixed: false,
-        of: vec![Vec::new(); m.tables.len()],
-        outside: vec![None; m.tables.len()],
-        walked: Vec::new(),
-    };
-    for h in &m.handlers {
-        uses.handler(h)
-    }
-    for i in &m.inputs {
-        uses.input(i)
-    }
+    let uses = TableUses::of(m);
     let candidates: Vec<Option<Vec<KeyPart>>> = (0..m.tables.len()).map(|t| uses.derivable(t)).collect();
     let mut best: (Vec<usize>, Vec<KeyPart>) = (Vec::new(), Vec::new());
     for (seed, parts) in candidates.iter().enumerate() {
@@ -225,7 +172,8 @@ pub fn plan(m: &Module) -> Plan {
             if n == seed {
                 continue;
             }
-            let both = meet(&common, other);
+            let mut both = meet(&common, other);
+            both.retain(|p| uses.has(n, p) && members.iter().all(|t| uses.has(*t, p)));
             if !both.is_empty() {
                 common = both;
                 members.push(n)
@@ -263,6 +211,13 @@ pub fn plan(m: &Module) -> Plan {
     Plan { unit: uses.unit, parts, tables, one_core }
 }
 
+/// Whether steering by a part keeps each entry of the tables that are local by the app's own key on
+/// one core.
+pub(super) fn keeps_local(m: &Module, part: &KeyPart) -> bool {
+    let (uses, plan) = (TableUses::of(m), plan(m));
+    plan.tables.iter().enumerate().all(|(t, (local, _))| !local || uses.of[t].is_empty() || uses.has(t, part))
+}
+
 /// The cost of a shared table at each use.
 fn cost(t: &Table) -> &'static str {
     match t.kind {
@@ -285,7 +240,7 @@ struct TableUses<'m> {
     /// The packet type of all frame handlers.
     unit: Option<UnitId>,
     mixed: bool,
-    of: Vec<Vec<Use>>,
+    of: Vec<Vec<Use<'m>>>,
     /// Used where no packet that was steered is at hand, on every core, with keys of its own: why
     /// that is.
     outside: Vec<Option<&'static str>>,
@@ -293,7 +248,25 @@ struct TableUses<'m> {
     walked: Vec<(TableId, LocalId)>,
 }
 
-impl TableUses<'_> {
+impl<'m> TableUses<'m> {
+    fn of(m: &'m Module) -> TableUses<'m> {
+        let mut uses = TableUses {
+            m,
+            unit: None,
+            mixed: false,
+            of: vec![Vec::new(); m.tables.len()],
+            outside: vec![None; m.tables.len()],
+            walked: Vec::new(),
+        };
+        for h in &m.handlers {
+            uses.handler(h)
+        }
+        for i in &m.inputs {
+            uses.input(i)
+        }
+        uses
+    }
+
     /// No key is known at the uses of tables in a block.
     fn unknown(&mut self, block: &Block, why: &'static str) {
         walk::stmts(block, &mut |s| {
@@ -322,7 +295,8 @@ impl TableUses<'_> {
         if *self.unit.get_or_insert(unit) != unit {
             self.mixed = true
         }
-        self.block(block, unit, &mut BTreeMap::new(), &mut Vec::new());
+        let facts = HeaderFacts::none(self.m, unit);
+        self.block(block, &mut Way { unit, known: BTreeMap::new(), changed: Vec::new(), other: false, facts });
     }
 
     fn handler(&mut self, h: &Handler) {
@@ -361,54 +335,72 @@ impl TableUses<'_> {
     }
 
     /// Statements in the order in which they stand; what is set twice, or edited before, is not
-    /// known.
-    fn block(
-        &mut self,
-        block: &Block,
-        unit: UnitId,
-        known: &mut BTreeMap<LocalId, Option<Expr>>,
-        changed: &mut Vec<(FieldId, FieldId)>,
-    ) {
-        for s in block {
-            if let (Some((t, key)), false) = (keyed(&s.kind), self.own(&s.kind)) {
-                let mut parts = Vec::new();
-                let key = resolve(key, known);
-                split(&key, &mut parts);
-                let parts = parts
-                    .into_iter()
-                    .map(|p| {
-                        p.filter(|p| p.exprs().iter().all(|e| from_frame(e, changed)))
-                            .map(|p| p.rooted(Root::This, FRAME))
-                    })
-                    .collect();
-                self.of[t.index()].push(parts);
-            }
-            if let StmtKind::TableInsert { table, .. } | StmtKind::TableDelete { table, .. } = &s.kind {
-                self.outside[table.index()] = Some("it is also used without a key of the packet")
-            }
-            match &s.kind {
-                StmtKind::Set(l, e) => {
-                    let value = resolve(e, known);
-                    // A value that was read before an edit stays the same.
-                    let value = from_frame(&value, changed).then(|| rooted(value, FRAME, Root::This));
-                    known.entry(*l).and_modify(|v| *v = None).or_insert(value);
-                }
-                StmtKind::SetField(l, ..) | StmtKind::Push(l, _) => {
-                    known.insert(*l, None);
-                }
-                StmtKind::Frame { act: FrameAct::Set { layer, field, .. }, .. } => {
-                    if let Some(l) = self.m.unit(unit).frame.as_ref().and_then(|f| f.layers.get(*layer as usize)) {
-                        changed.push((l.header, *field))
-                    }
-                }
-                _ => {
-                    for l in walk::defined(&s.kind).into_iter().flatten() {
-                        known.insert(l, None);
-                    }
-                }
-            }
-            walk::stmt_blocks(&s.kind, &mut |b| self.block(b, unit, known, changed));
+    /// known. Answers whether the end is reached.
+    fn block(&mut self, block: &Block, way: &mut Way<'m>) -> bool {
+        block.iter().all(|s| self.stmt(&s.kind, way))
+    }
+
+    fn stmt(&mut self, s: &StmtKind, way: &mut Way<'m>) -> bool {
+        if let (Some((t, key)), false) = (keyed(s), self.own(s)) {
+            let mut parts = Vec::new();
+            split(&resolve(key, &way.known), &mut parts);
+            let of_frame = |p: &KeyPart| p.exprs().iter().all(|e| way.is_from_frame(e));
+            let parts = parts.into_iter().map(|p| p.filter(of_frame).map(|p| p.rooted(Root::This, FRAME))).collect();
+            self.of[t.index()].push(Use { parts, facts: way.facts.clone() });
         }
+        if let StmtKind::TableInsert { table, .. } | StmtKind::TableDelete { table, .. } = s {
+            self.outside[table.index()] = Some("it is also used without a key of the packet")
+        }
+        way.note(self.m, s);
+        match s {
+            StmtKind::If { cond, then, other } => {
+                let (before, mut end) = (way.facts.clone(), None::<HeaderFacts>);
+                for (block, holds) in [(then, true), (other, false)] {
+                    way.facts.clone_from(&before);
+                    way.learn(cond, holds);
+                    if self.block(block, way) {
+                        match &mut end {
+                            Some(end) => end.meet(&way.facts),
+                            None => end = Some(way.facts.clone()),
+                        }
+                    }
+                }
+                let reached = end.is_some();
+                way.facts = end.unwrap_or(before);
+                return reached;
+            }
+            StmtKind::Require { cond, .. } => way.learn(cond, true),
+            StmtKind::Break | StmtKind::Continue | StmtKind::Return(_) | StmtKind::Fault { .. } => return false,
+            _ => {
+                let before = way.facts.clone();
+                walk::stmt_blocks(s, &mut |b| {
+                    self.block(b, way);
+                    way.facts.clone_from(&before)
+                });
+            }
+        }
+        true
+    }
+
+    /// Whether a part of a key is a part of a table's, at each of its uses.
+    fn has(&self, t: usize, part: &KeyPart) -> bool {
+        let Some(first) = self.of[t].first() else { return false };
+        let all = |is: &dyn Fn(&Use) -> bool| self.of[t].iter().all(is);
+        let at = |u: &Use, n: usize| match u.parts.get(n) {
+            Some(Some(KeyPart::One(e))) => Some(e.clone()),
+            _ => None,
+        };
+        let places = || 0..first.parts.len();
+        let whole =
+            |n: usize| all(&|u| u.parts.get(n).and_then(|p| p.as_ref()).is_some_and(|p| is_part(part, p, &u.facts)));
+        let in_two = |i: usize, j: usize| {
+            all(&|u| {
+                let two = at(u, i).zip(at(u, j)).map(|(a, b)| KeyPart::Pair(a, b));
+                two.is_some_and(|two| is_part(part, &two, &u.facts))
+            })
+        };
+        let pair = matches!(part, KeyPart::Pair(..));
+        places().any(whole) || pair && places().any(|i| places().any(|j| i != j && in_two(i, j)))
     }
 
     /// The parts of a table's key that can be steered by.
@@ -418,20 +410,20 @@ impl TableUses<'_> {
         }
         let (first, rest) = self.of[t].split_first()?;
         let mut found: Vec<KeyPart> = Vec::new();
-        for (n, part) in first.iter().enumerate() {
+        for (n, part) in first.parts.iter().enumerate() {
             let Some(part) = part else { continue };
-            let general = rest.iter().try_fold(part.clone(), |p, u| same_part(&p, u.get(n)?.as_ref()?));
+            let general = rest.iter().try_fold(part.clone(), |p, u| same_part(&p, u.parts.get(n)?.as_ref()?));
             if let Some(p) = general {
                 found.push(p)
             }
         }
-        let singles = |u: &Use, n: usize| match u.get(n) {
+        let singles = |u: &Use, n: usize| match u.parts.get(n) {
             Some(Some(KeyPart::One(e))) => Some(e.clone()),
             _ => None,
         };
         // Two parts that are the same two at every use, in any order.
-        for i in 0..first.len() {
-            for j in i + 1..first.len() {
+        for i in 0..first.parts.len() {
+            for j in i + 1..first.parts.len() {
                 let (Some(a), Some(b)) = (singles(first, i), singles(first, j)) else { continue };
                 if a.ty != b.ty {
                     continue;
@@ -444,7 +436,7 @@ impl TableUses<'_> {
                 }
             }
         }
-        found.retain(|p| p.exprs().into_iter().all(|e| self.of_the_flow(e)));
+        found.retain(|p| p.exprs().into_iter().all(|e| self.of_the_flow(e)) && self.has(t, p));
         (!found.is_empty()).then_some(found)
     }
 
@@ -526,225 +518,6 @@ fn keyed(s: &StmtKind) -> Option<(TableId, &Expr)> {
         | StmtKind::TableUpdate { table, key, .. } => Some((*table, key)),
         _ => None,
     }
-}
-
-/// The expression with the locals replaced whose value is known.
-fn resolve(e: &Expr, known: &BTreeMap<LocalId, Option<Expr>>) -> Expr {
-    let mut e = e.clone();
-    walk::expr_mut(&mut e, &mut |e| {
-        if let ExprKind::Local(l) = &*e.kind {
-            if let Some(Some(v)) = known.get(l) {
-                *e = v.clone()
-            }
-        }
-    });
-    let mut simple = e;
-    walk::expr_mut(&mut simple, &mut |e| {
-        let ExprKind::Get(a, n) = &*e.kind else { return };
-        if let ExprKind::Make(es) = &*a.kind {
-            if let Some(x) = es.get(*n as usize) {
-                *e = x.clone()
-            }
-        }
-    });
-    simple
-}
-
-fn rooted(mut e: Expr, from: Root, to: Root) -> Expr {
-    walk::expr_mut(&mut e, &mut |e| {
-        if let ExprKind::Read(p) | ExprKind::Case(p, _) = &mut *e.kind {
-            if p.root == from {
-                p.root = to
-            }
-        }
-    });
-    e
-}
-
-/// Whether an expression is over the frame alone, with nothing that was edited.
-fn from_frame(e: &Expr, changed: &[(FieldId, FieldId)]) -> bool {
-    let mut ok = true;
-    let mut reads = false;
-    walk::expr(e, &mut |e| match &*e.kind {
-        ExprKind::Read(p) => {
-            reads = true;
-            let edited =
-                matches!(p.steps.as_slice(), [Step::Field(h), Step::Field(f), ..] if changed.contains(&(*h, *f)));
-            ok &= p.root == Root::This || p.root == FRAME && !edited;
-        }
-        ExprKind::Case(p, _) => ok &= p.root == FRAME || p.root == Root::This,
-        ExprKind::FrameInstance(LocalId(0)) => {}
-        ExprKind::Int(_)
-        | ExprKind::Bool(_)
-        | ExprKind::Unary(..)
-        | ExprKind::Binary(..)
-        | ExprKind::Cast(_)
-        | ExprKind::If(..)
-        | ExprKind::InRanges(..)
-        | ExprKind::Make(_)
-        | ExprKind::Get(..) => {}
-        _ => ok = false,
-    });
-    ok && reads
-}
-
-/// The parts of a key: components of records and tuples; a pair ordered by comparison is unordered.
-fn split(e: &Expr, into: &mut Vec<Option<KeyPart>>) {
-    match &*e.kind {
-        ExprKind::Make(es) => es.iter().for_each(|e| split(e, into)),
-        ExprKind::If(_, a, b) => match (&*a.kind, &*b.kind) {
-            (ExprKind::Make(x), ExprKind::Make(y)) if x.len() == 2 && y.len() == 2 && x[0] == y[1] && x[1] == y[0] => {
-                into.push(Some(KeyPart::Pair(x[0].clone(), x[1].clone())));
-                into.push(None);
-            }
-            (ExprKind::Make(x), ExprKind::Make(y)) if x.len() == y.len() => {
-                let ExprKind::If(c, ..) = &*e.kind else { return };
-                for (a, b) in x.iter().zip(y) {
-                    into.push(Some(KeyPart::One(Expr::new(a.ty, ExprKind::If(c.clone(), a.clone(), b.clone())))))
-                }
-            }
-            _ => into.push(Some(KeyPart::One(e.clone()))),
-        },
-        _ => into.push(Some(KeyPart::One(e.clone()))),
-    }
-}
-
-/// The more general of two expressions that are one value: a branch that was left out because its
-/// condition was known counts as there.
-fn same(a: &Expr, b: &Expr) -> Option<Expr> {
-    if a == b {
-        return Some(a.clone());
-    }
-    if a.ty != b.ty {
-        return None;
-    }
-    match (&*a.kind, &*b.kind) {
-        (ExprKind::If(c, x, y), ExprKind::If(d, p, q)) if c == d => {
-            Some(Expr::new(a.ty, ExprKind::If(c.clone(), same(x, p)?, same(y, q)?)))
-        }
-        (ExprKind::If(c, x, y), _) if over_headers(c) => same(x, b).or_else(|| same(y, b)).map(|_| a.clone()),
-        (_, ExprKind::If(c, x, y)) if over_headers(c) => same(a, x).or_else(|| same(a, y)).map(|_| b.clone()),
-        (ExprKind::Cast(x), ExprKind::Cast(y)) => Some(Expr::new(a.ty, ExprKind::Cast(same(x, y)?))),
-        _ => None,
-    }
-}
-
-fn over_headers(e: &Expr) -> bool {
-    let mut ok = true;
-    walk::expr(e, &mut |e| {
-        ok &= matches!(
-            &*e.kind,
-            ExprKind::Case(..)
-                | ExprKind::Unary(UnOp::Not, _)
-                | ExprKind::Binary(BinOp::And | BinOp::Or, ..)
-                | ExprKind::Bool(_)
-        )
-    });
-    ok
-}
-
-fn same_part(a: &KeyPart, b: &KeyPart) -> Option<KeyPart> {
-    match (a, b) {
-        (KeyPart::One(x), KeyPart::One(y)) => same(x, y).map(KeyPart::One),
-        (KeyPart::Pair(a, b), KeyPart::Pair(x, y)) => match (same(a, x), same(b, y)) {
-            (Some(a), Some(b)) => Some(KeyPart::Pair(a, b)),
-            _ => Some(KeyPart::Pair(same(a, y)?, same(b, x)?)),
-        },
-        _ => None,
-    }
-}
-
-/// The parts that both have.
-fn meet(a: &[KeyPart], b: &[KeyPart]) -> Vec<KeyPart> {
-    a.iter().filter_map(|p| b.iter().find_map(|q| same_part(p, q))).collect()
-}
-
-/// The parts of a key that two others have in common.
-pub(super) fn common(a: &[KeyPart], b: &[KeyPart]) -> Vec<KeyPart> {
-    needed(meet(&halves(a), &halves(b)))
-}
-
-/// With each two parts of one type as a pair, too: what one key orders another may not.
-fn halves(parts: &[KeyPart]) -> Vec<KeyPart> {
-    let mut all = parts.to_vec();
-    for (n, p) in parts.iter().enumerate() {
-        for q in &parts[n + 1..] {
-            if let (KeyPart::One(a), KeyPart::One(b)) = (p, q) {
-                if a.ty == b.ty && all.len() < MOST_PARTS {
-                    all.push(KeyPart::Pair(a.clone(), b.clone()))
-                }
-            }
-        }
-    }
-    all
-}
-
-/// Pairs whose two halves are there by themselves say nothing more.
-fn needed(parts: Vec<KeyPart>) -> Vec<KeyPart> {
-    let one = |e: &Expr| parts.iter().any(|p| matches!(p, KeyPart::One(x) if x == e));
-    parts
-        .iter()
-        .filter(|p| match p {
-            KeyPart::One(_) => true,
-            KeyPart::Pair(a, b) => !(one(a) || one(b)),
-        })
-        .cloned()
-        .collect()
-}
-
-// ---- where the headers are absent ----
-
-/// When all headers are there that an expression reads; None: always.
-fn needs(m: &Module, unit: UnitId, e: &Expr) -> Option<Expr> {
-    let both = |a: Option<Expr>, b: Option<Expr>| match (a, b) {
-        (Some(a), Some(b)) if a != b => Some(Expr::new(a.ty, ExprKind::Binary(BinOp::And, a, b))),
-        (a, b) => a.or(b),
-    };
-    match &*e.kind {
-        ExprKind::Read(p) => {
-            let Some(Step::Field(h)) = p.steps.first() else { return None };
-            let l = m.unit(unit).frame.as_ref()?.layers.iter().find(|l| l.header == *h)?;
-            let boolean = m.find_type(&Ty::Bool)?;
-            Some(Expr::new(boolean, ExprKind::Case(Path { root: p.root, steps: vec![Step::Field(l.switch)] }, 0)))
-        }
-        ExprKind::If(c, a, b) => {
-            let (a, b) = (needs(m, unit, a).filter(|a| a != c), needs(m, unit, b));
-            let (yes, no) =
-                (Expr::new(c.ty, ExprKind::Bool(true)), |e: Option<Expr>, yes: &Expr| e.unwrap_or(yes.clone()));
-            let branch = match (&a, &b) {
-                (None, None) => None,
-                _ => Some(Expr::new(c.ty, ExprKind::If(c.clone(), no(a, &yes), no(b, &yes)))),
-            };
-            both(needs(m, unit, c), branch)
-        }
-        _ => {
-            let mut all = None;
-            walk::children(e, &mut |e| all = both(all.take(), needs(m, unit, e)));
-            all
-        }
-    }
-}
-
-fn guarded(m: &mut Module, unit: UnitId, e: Expr) -> Expr {
-    let Some(cond) = needs(m, unit, &e) else { return e };
-    let zero = match m.ty(e.ty) {
-        Ty::Ip => {
-            let wide = m.intern(Ty::UInt(128));
-            ExprKind::Cast(Expr::new(wide, ExprKind::Int(0)))
-        }
-        Ty::Bool => ExprKind::Bool(false),
-        Ty::Unit
-        | Ty::UInt(_)
-        | Ty::Int(_)
-        | Ty::Bytes(_)
-        | Ty::Endpoint
-        | Ty::Option(_)
-        | Ty::List(..)
-        | Ty::Record(_)
-        | Ty::Tuple(_)
-        | Ty::Msg(_) => ExprKind::Int(0),
-    };
-    Expr::new(e.ty, ExprKind::If(cond, e.clone(), Expr::new(e.ty, zero)))
 }
 
 // ---- for people ----
