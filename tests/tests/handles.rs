@@ -230,8 +230,8 @@ fn a_member_that_does_not_read_holds_up_nobody() {
     assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
     admin::eventually("dropped messages are counted", || admin::faults(&admin::status(page), "overload") > 500);
     assert!(service.rss_kib() < 200_000, "{} KiB", service.rss_kib());
-    // Whole lines in order, then gaps. A word is said again until it comes: no pause is its end, since
-    // the kernel may take long to begin anew after a full window.
+    // Whole lines in order, then gaps. A word is said again until it comes. No pause is the end, since
+    // the kernel may need time to begin anew after a full window.
     let mut last = None;
     let began = Instant::now();
     for word in 1.. {

@@ -29,7 +29,7 @@ impl Way<'_> {
         }
     }
 
-    /// What a statement sets itself. What a loop sets at its end, its beginning finds.
+    /// Notes the values that a statement sets. A loop finds at its beginning those of its end.
     pub fn note(&mut self, m: &Module, s: &StmtKind) {
         if matches!(s, StmtKind::For { .. } | StmtKind::Loop { .. }) {
             walk::stmt_blocks(s, &mut |b| walk::stmts(b, &mut |s| self.edits(m, &s.kind)));

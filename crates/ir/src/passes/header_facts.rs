@@ -8,7 +8,7 @@
 
 use crate::*;
 
-/// What is known of each layer: there, absent, or neither.
+/// Which layers are known to be there, or to be absent.
 #[derive(Clone, Debug)]
 pub struct HeaderFacts<'m> {
     layers: &'m [Layer],

@@ -1,9 +1,9 @@
 //! Admission to a listening port: no more connections than `max_connections`.
 //!
 //! The engine accepts as many connections as there are places. The others wait in the kernel's
-//! queue until a place becomes free. Where a protocol announces the end of connections, as HTTP does,
-//! idle ones give their places to those that wait. After `accept_timeout` a waiting connection is
-//! accepted, gets `overload` from its protocol, and is closed in order.
+//! queue until a place becomes free. Where a protocol announces the end of connections, as HTTP
+//! does, idle ones give their places to those that wait. After `accept_timeout` a waiting connection
+//! is accepted, gets `overload` from its protocol, and is closed in order.
 
 use super::slab::Id;
 use super::types::{flag, Conn, Mode, Side, Start, CLIENT};
@@ -17,8 +17,8 @@ use wireloom_ir::desc::PortOptions;
 /// Most connections of a port that are refused at a time.
 pub(super) const TOLD_MAX: usize = 1024;
 
-/// If others wait for their places, refused connections have so long to take their answer, and so
-/// long to say a word for it, in nanoseconds.
+/// Nanoseconds that refused connections have to take their answer, and to say a word for it, if
+/// others wait for their places.
 const TAKES_NS: u64 = 100_000_000;
 const SPEAKS_NS: u64 = 300_000_000;
 
