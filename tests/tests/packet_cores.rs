@@ -96,7 +96,7 @@ fn frames(rng: &mut Rng) -> Frames {
 /// The lines of a dump, in order.
 fn entries(folder: &Folder, name: &str) -> Vec<String> {
     let text = std::fs::read_to_string(folder.file(name)).expect("a dump");
-    let mut lines: Vec<String> = text.lines().map(|l| l.trim_end_matches(',').to_string()).collect();
+    let mut lines: Vec<String> = text.lines().map(|l| l.trim_matches(['[', ']', ',']).to_string()).collect();
     lines.sort();
     lines
 }
