@@ -6,6 +6,7 @@
 //! handlers, places in order.
 
 pub use crate::port_options::{Failover, PortOptions, Reuse};
+pub use crate::sharing::Sharing;
 use crate::{Rate, TableKind, TableSharing};
 use serde::{Deserialize, Serialize};
 
@@ -389,16 +390,6 @@ pub struct ProtocolDesc {
     /// Of a conversation, `up` and `down`: their units have parameters (`wl_program.context`).
     #[serde(default)]
     pub args: [bool; 2],
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Sharing {
-    /// Many requests under way on one connection, from any client.
-    Pipelined,
-    /// One request at a time; idle connections are pooled.
-    Exclusive,
-    /// Each belongs to one client's connection: messages in both directions.
-    Session,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

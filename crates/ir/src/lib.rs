@@ -48,6 +48,7 @@ pub mod plans;
 pub mod port_options;
 mod protocol;
 pub mod segments;
+pub mod sharing;
 mod simulation;
 pub mod suggestions;
 mod table;

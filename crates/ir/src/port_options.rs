@@ -1,7 +1,7 @@
 //! The options of ports, and one list, by which the language, the command line and the text form
 //! name and set them.
 
-use crate::desc::Sharing;
+use crate::sharing::Sharing;
 use serde::{Deserialize, Serialize};
 
 /// Limits and times of a port. Every one has a default and can be set in the program

@@ -196,7 +196,6 @@ fn port_status(a: &Hosted, p: usize) -> Value {
         "opened": all(|s| &s.opened),
         "open": all(|s| &s.open),
         "turned_away": all(|s| &s.turned_away),
-        "gave_way": all(|s| &s.gave_way),
         "requests": all(|s| &s.requests),
         "replies": all(|s| &s.replies),
         "bytes_in": all(|s| &s.bytes_in),
@@ -326,10 +325,9 @@ fn merge_metrics(out: &mut String, view: &View) {
 
 fn port_metrics(out: &mut String, view: &View) {
     type Get = fn(&PortStats) -> &Cell;
-    let families: [(&str, &str, &str, Get); 12] = [
+    let families: [(&str, &str, &str, Get); 11] = [
         ("wireloom_connections_total", "counter", "Connections opened.", |s| &s.opened),
         ("wireloom_connections", "gauge", "Connections open now.", |s| &s.open),
-        ("wireloom_connections_gave_way_total", "counter", "Idle connections closed for others.", |s| &s.gave_way),
         ("wireloom_connections_turned_away_total", "counter", "Connections over the limit.", |s| &s.turned_away),
         ("wireloom_requests_total", "counter", "Requests.", |s| &s.requests),
         ("wireloom_replies_total", "counter", "Replies.", |s| &s.replies),

@@ -87,8 +87,6 @@ pub struct PortStats {
     pub opened: Cell,
     pub open: Cell,
     pub turned_away: Cell,
-    /// Idle ones that were closed because others waited for their places.
-    pub gave_way: Cell,
     /// Listen: requests in and replies out. Connect: requests out and replies in.
     pub requests: Cell,
     pub replies: Cell,

@@ -10,7 +10,7 @@
 #![allow(clippy::wildcard_enum_match_arm, reason = "its functions look for a few kinds of ExprKind and FieldKind")]
 
 use super::flow_keys::{guarded, is_part, meet, needed, same_part, split, KeyPart, FRAME, MOST_PARTS};
-use super::frame_ways::{resolve, Way};
+use super::frame_ways::{resolve, FrameWay};
 use super::header_facts::HeaderFacts;
 use crate::core_partition::{self, Resource};
 use crate::*;
@@ -296,7 +296,7 @@ impl<'m> TableUses<'m> {
             self.mixed = true
         }
         let facts = HeaderFacts::none(self.m, unit);
-        self.block(block, &mut Way { unit, known: BTreeMap::new(), changed: Vec::new(), other: false, facts });
+        self.block(block, &mut FrameWay { unit, known: BTreeMap::new(), changed: Vec::new(), other: false, facts });
     }
 
     fn handler(&mut self, h: &Handler) {
@@ -336,11 +336,11 @@ impl<'m> TableUses<'m> {
 
     /// Statements in the order in which they stand; what is set twice, or edited before, is not
     /// known. Answers whether the end is reached.
-    fn block(&mut self, block: &Block, way: &mut Way<'m>) -> bool {
+    fn block(&mut self, block: &Block, way: &mut FrameWay<'m>) -> bool {
         block.iter().all(|s| self.stmt(&s.kind, way))
     }
 
-    fn stmt(&mut self, s: &StmtKind, way: &mut Way<'m>) -> bool {
+    fn stmt(&mut self, s: &StmtKind, way: &mut FrameWay<'m>) -> bool {
         if let (Some((t, key)), false) = (keyed(s), self.own(s)) {
             let mut parts = Vec::new();
             split(&resolve(key, &way.known), &mut parts);

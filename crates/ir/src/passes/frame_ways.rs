@@ -11,7 +11,7 @@ use crate::*;
 use std::collections::BTreeMap;
 
 /// A way through a body: its statements so far.
-pub(super) struct Way<'m> {
+pub(super) struct FrameWay<'m> {
     pub unit: UnitId,
     /// Values of locals that are set once, over the frame.
     pub known: BTreeMap<LocalId, Option<Expr>>,
@@ -22,7 +22,7 @@ pub(super) struct Way<'m> {
     pub facts: HeaderFacts<'m>,
 }
 
-impl Way<'_> {
+impl FrameWay<'_> {
     pub fn learn(&mut self, cond: &Expr, holds: bool) {
         if !self.other {
             self.facts.learn(&rooted(resolve(cond, &self.known), Root::This, FRAME), holds)

@@ -22,9 +22,6 @@ impl Core {
             return self.datagram_came(token, a, p);
         }
         let full = self.full(a, p);
-        if full {
-            self.refused_came(listener);
-        }
         let id = self.open_conn(token, Side::Client, a, p, 0);
         let app = &self.apps[a as usize];
         let proto = app.ports[p as usize].protos[0];

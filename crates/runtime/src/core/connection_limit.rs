@@ -1,14 +1,13 @@
 //! Admission to a listening port: no more connections than `max_connections`.
 //!
 //! The engine accepts as many connections as there are places. The others wait in the kernel's
-//! queue until a place becomes free. Where a protocol announces the end of connections, as HTTP
-//! does, idle ones give their places to those that wait. After `accept_timeout` a waiting connection
-//! is accepted, gets `overload` from its protocol, and is closed in order.
+//! queue until a place becomes free. After `accept_timeout` a waiting connection is accepted, gets
+//! `overload` from its protocol, and is closed in order.
 
 use super::slab::Id;
-use super::types::{flag, Conn, Mode, Side, Start, CLIENT};
+use super::types::{flag, Start, CLIENT};
 use super::{Core, LINGER_NS};
-use crate::abi::{WL_F_IDLE, WL_F_OVERLOAD};
+use crate::abi::WL_F_OVERLOAD;
 use crate::engine::Token;
 use crate::stats::NO_PLACE;
 use log::Level;
@@ -16,11 +15,6 @@ use wireloom_ir::desc::PortOptions;
 
 /// Most connections of a port that are refused at a time.
 pub(super) const TOLD_MAX: usize = 1024;
-
-/// Nanoseconds that refused connections have to take their answer, and to say a word for it, if
-/// others wait for their places.
-const TAKES_NS: u64 = 100_000_000;
-const SPEAKS_NS: u64 = 300_000_000;
 
 pub(super) struct Listener {
     pub token: Token,
@@ -30,13 +24,11 @@ pub(super) struct Listener {
     pub since: u64,
     /// How many waited then, and still do.
     pub due: usize,
-    /// How many of these were let in to be refused, and have not come yet.
-    pub coming: usize,
 }
 
 impl Listener {
     pub fn new(token: Token, app: u16, port: u16) -> Listener {
-        Listener { token, app, port, since: 0, due: 0, coming: 0 }
+        Listener { token, app, port, since: 0, due: 0 }
     }
 }
 
@@ -64,13 +56,6 @@ impl Core {
                 let core = self.index;
                 log::log!(level, "{}.{name}: core {core} takes {room} connections at most, not {asked}: this process may open too few files (ulimit -n)", app.app.desc.app);
             }
-        }
-    }
-
-    /// A connection that is to be refused has come.
-    pub(super) fn refused_came(&mut self, listener: Token) {
-        if let Some(l) = self.listeners.iter_mut().find(|l| l.token == listener) {
-            l.coming = l.coming.saturating_sub(1);
         }
     }
 
@@ -109,7 +94,6 @@ impl Core {
         let (a, p) = (c.app as usize, c.port as usize);
         self.apps[a].ports[p].turned_away += 1;
         self.my_stats().apps[a].ports[p].turned_away.add(1);
-        self.told.push_back(id);
         self.arm(id, self.now.saturating_add(LINGER_NS));
         if self.conns[id].member == CLIENT {
             self.client_over(id, (WL_F_OVERLOAD, NO_PLACE), Start::default());
@@ -148,7 +132,6 @@ impl Core {
     pub(super) fn place_free(&mut self, a: usize, p: usize, turned_away: bool) {
         if turned_away {
             self.apps[a].ports[p].turned_away -= 1;
-            self.tell_next(a, p);
         } else if self.apps[a].ports[p].surplus > 0 {
             self.apps[a].ports[p].surplus -= 1;
         } else if !self.draining {
@@ -168,84 +151,19 @@ impl Core {
                 (self.listeners[i].since, self.listeners[i].due) = (0, 0);
                 continue;
             }
-            self.hurry(i);
-            let wait = self.apps[a as usize].ports[p as usize].options.accept_timeout / 2;
-            if self.listeners[i].since != 0 && self.now - self.listeners[i].since < wait {
+            let port = &self.apps[a as usize].ports[p as usize];
+            let (wait, told) = (port.options.accept_timeout / 2, port.turned_away as usize);
+            let l = &mut self.listeners[i];
+            if l.since != 0 && self.now - l.since < wait {
                 continue;
             }
-            self.listeners[i].due -= self.idle_give_way((a, p), self.listeners[i].due, wait / 2);
-            let told = self.apps[a as usize].ports[p as usize].turned_away as usize;
-            let l = &mut self.listeners[i];
             let n = l.due.min(self.told_max.saturating_sub(told));
             // Admitted connections leave the queue as they arrive.
             l.due = self.engine.queued(l.token);
             l.since = self.now;
-            l.coming = n;
             if n > 0 {
                 self.engine.admit(l.token, n);
             }
         }
     }
-
-    /// A refused connection has been closed: the next one that is due takes its place.
-    fn tell_next(&mut self, a: usize, p: usize) {
-        let l = self.listeners.iter_mut().find(|l| (l.app as usize, l.port as usize) == (a, p) && l.due > l.coming);
-        if let Some(l) = l.filter(|_| !self.draining) {
-            l.coming += 1;
-            self.engine.admit(l.token, 1);
-        }
-    }
-
-    /// Refused connections whose peers keep them open are closed, if all places for them are taken
-    /// and others are due.
-    fn hurry(&mut self, i: usize) {
-        let (a, p) = (self.listeners[i].app, self.listeners[i].port);
-        let told = self.apps[a as usize].ports[p as usize].turned_away as usize;
-        let l = &self.listeners[i];
-        let crowded = l.due > l.coming && told + l.coming >= self.told_max;
-        for _ in 0..self.told.len() {
-            let Some(id) = self.told.pop_front() else { return };
-            let Some(c) = self.conns.get(id) else { continue };
-            let span = if c.has(flag::SHUT) { TAKES_NS } else { SPEAKS_NS };
-            if crowded && (c.app, c.port) == (a, p) && self.now - c.since >= span {
-                self.close_conn(id, false);
-            } else {
-                self.told.push_back(id);
-            }
-        }
-    }
-
-    /// Closes up to `n` client connections of a port that have been idle for `span`, those first
-    /// that have been so for longest. Returns how many.
-    fn idle_give_way(&mut self, (a, p): (u16, u16), n: usize, span: u64) -> usize {
-        let app = &self.apps[a as usize];
-        let announces = |p: &u16| app.protos[*p as usize].tells_drain;
-        if n == 0 || !app.ports[p as usize].protos.iter().all(announces) {
-            return 0;
-        }
-        let before = self.now.saturating_sub(span);
-        let here = self.conns.iter().filter(|(_, c)| (c.app, c.port) == (a, p) && is_idle(c));
-        let mut idle: Vec<_> = here.map(|(id, c)| (c.last_rx.max(c.last_tx), id)).filter(|i| i.0 <= before).collect();
-        let n = n.min(idle.len());
-        if n > 0 && n < idle.len() {
-            idle.select_nth_unstable_by_key(n - 1, |i| i.0);
-        }
-        for (_, id) in &idle[..n] {
-            self.my_stats().apps[a as usize].ports[p as usize].gave_way.add(1);
-            self.ends_by(*id, WL_F_IDLE);
-            self.close_conn(*id, false);
-        }
-        n
-    }
-}
-
-/// Whether a client's connection waits for a request, and none has begun.
-pub(super) fn awaits_request(c: &Conn) -> bool {
-    c.side == Side::Client && c.count == 0 && c.mode == Mode::Head && c.input.is_empty() && !c.has(flag::AGAIN)
-}
-
-/// Whether nothing is lost when a client's connection is closed now.
-fn is_idle(c: &Conn) -> bool {
-    let ends = flag::CLOSING | flag::LAST | flag::SHUT | flag::TURNED_AWAY | flag::EOF;
-    awaits_request(c) && c.member == 0 && c.view.is_none() && c.out.is_empty() && !c.has(ends)
 }

@@ -7,7 +7,6 @@
 //! for the next message, and the client has sent none. Of others only time tells it. The client is
 //! told as of a fault, `shutdown`.
 
-use super::connection_limit::awaits_request;
 use super::slab::Id;
 use super::types::{flag, Mode, Side, Start, CLIENT};
 use super::Core;
@@ -57,7 +56,8 @@ impl Core {
                 }
                 continue;
             }
-            if first && awaits_request(c) {
+            let idle = c.count == 0 && c.mode == Mode::Head && c.input.is_empty() && !c.has(flag::AGAIN);
+            if first && idle {
                 c.set(flag::CLOSING | flag::LINGER);
                 self.mark_dirty(id);
             }

@@ -93,7 +93,6 @@ use crate::stats::CoreStats;
 use crate::timer::Wheel;
 use app::{App, AppCore};
 use slab::{Id, Slab};
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 use types::{Call, Conn, Slot, Task};
@@ -193,8 +192,6 @@ pub struct Core {
     failures: Vec<types::Target>,
     /// Most connections of a port that are refused at a time.
     told_max: usize,
-    /// Connections that were refused, first to last, and some that have ended since.
-    told: VecDeque<Id>,
     /// Most connections of a listening port, by the descriptors that this process may have.
     room: u32,
     /// Settings that were read again.
@@ -300,7 +297,6 @@ impl Core {
             faults: Vec::new(),
             failures: Vec::new(),
             told_max: connection_limit::TOLD_MAX,
-            told: VecDeque::with_capacity(connection_limit::TOLD_MAX),
             room: u32::MAX,
             settings: Default::default(),
             log_faults: false,

@@ -179,15 +179,10 @@ impl<T: Default> Slab<T> {
         e.live().then_some(Id { index, gen: e.gen })
     }
 
-    /// All live entries.
-    pub fn iter(&self) -> impl Iterator<Item = (Id, &T)> {
-        let entries = self.made().iter().enumerate();
-        entries.filter(|(_, e)| e.live()).map(|(i, e)| (Id { index: i as u32, gen: e.gen }, &e.value))
-    }
-
     /// Ids of all live entries.
     pub fn ids(&self) -> Vec<Id> {
-        self.iter().map(|(id, _)| id).collect()
+        let entries = self.made().iter().enumerate();
+        entries.filter(|(_, e)| e.live()).map(|(i, e)| Id { index: i as u32, gen: e.gen }).collect()
     }
 }
 

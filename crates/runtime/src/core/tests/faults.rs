@@ -396,69 +396,6 @@ fn the_limit_of_connections() {
     assert_clean(&mut s);
 }
 
-/// Places for connections that are refused are few, and their clients keep them open.
-#[test]
-fn many_over_the_limit_are_told_soon() {
-    for speaks in [true, false] {
-        let mut s = sim(false, &["client.max_connections=1"]);
-        s.core.told_max = 2;
-        let _a = s.client("client").unwrap();
-        let over: Vec<_> = (0..20).map(|_| s.client("client").unwrap()).collect();
-        if speaks {
-            over.iter().for_each(|c| c.send(b"e x\n"));
-        }
-        s.advance(Duration::from_secs(6));
-        let told = if speaks { "!12\n" } else { "" };
-        for (n, c) in over.iter().enumerate() {
-            assert_eq!((text(c).as_str(), c.ending()), (told, Ending::Ended), "{n}");
-        }
-        assert_eq!(s.stats(0).ports[0].turned_away.get(), 20);
-        assert_eq!(s.core.apps[0].ports[0].turned_away, 0);
-    }
-}
-
-/// Idle connections of a protocol that announces its ends give way to those that wait, the ones
-/// first that have been idle for longest.
-#[test]
-fn idle_connections_give_way() {
-    for announces in [true, false] {
-        let mut s = sim(true, &["client.max_connections=3"]);
-        s.core.apps[0].protos[0].tells_drain = announces;
-        let old: Vec<_> = (0..3).map(|_| s.client("client").unwrap()).collect();
-        old[0].send(b"g a\n");
-        s.advance(Duration::from_secs(1));
-        old[1].send(b"e b\n");
-        s.advance(Duration::from_millis(300));
-        assert_eq!(text(&old[1]), "e b\n");
-        let new = s.client("client").unwrap();
-        new.send(b"e new\n");
-        s.advance(Duration::from_millis(1100));
-        let (said, third) = if announces { ("e new\n", Ending::Ended) } else { ("!12\n", Ending::Open) };
-        assert_eq!((text(&new).as_str(), old[2].ending()), (said, third));
-        // One awaits its answer, the other one was active later.
-        assert_eq!((old[0].ending(), old[1].ending()), (Ending::Open, Ending::Open));
-        assert_eq!(s.stats(0).ports[0].gave_way.get(), u64::from(announces));
-        s.backend("backends", 0).unwrap().send(b"r a\n");
-        s.settle();
-        assert_eq!(text(&old[0]), "r a\n");
-    }
-}
-
-/// A connection that was active a moment ago keeps its place.
-#[test]
-fn active_connections_do_not_give_way() {
-    let mut s = sim(true, &["client.max_connections=1"]);
-    s.core.apps[0].protos[0].tells_drain = true;
-    let (a, new) = (s.client("client").unwrap(), s.client("client").unwrap());
-    new.send(b"e new\n");
-    for _ in 0..15 {
-        a.send(b"e a\n");
-        s.advance(Duration::from_millis(100));
-        assert_eq!((text(&a).as_str(), a.ending()), ("e a\n", Ending::Open));
-    }
-    assert_eq!(text(&new), "!12\n");
-}
-
 #[test]
 fn faults_in_step_are_answered_and_the_next_message_is_served() {
     let input = b"e a\n?:8 bad\n12345678e b\n? bad\ne c\n";
