@@ -114,7 +114,7 @@ fn compare(folder: &Folder, program: &str, apps: std::ops::Range<u64>) {
     run("0");
     run("0-1");
     for n in apps {
-        let of = |cores: &str| entries(&folder, &format!("t{n}-{cores}.json"));
+        let of = |cores: &str| entries(folder, &format!("t{n}-{cores}.json"));
         let (one, two) = (of("0"), of("0-1"));
         assert!(!one.is_empty());
         assert_eq!(one, two, "app a{n} of\n{program}");

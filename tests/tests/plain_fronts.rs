@@ -73,6 +73,11 @@ fn of_redis() {
             check(format!("{}\r\n", said.join(" ")).as_bytes());
         }
     }
+    for said in
+        ["BLPOP none 0", "BZMPOP 0 1 none MIN", "XREAD BLOCK 0 STREAMS none $", "XREAD COUNT 1 BLOCK 0 STREAMS none $"]
+    {
+        check(&request(&said.split(' ').collect::<Vec<_>>()));
+    }
     for said in ["SCRIPT DEBUG YES", "script debug sync", "WAIT 1 3000", "CLIENT REPLY OFF", "CLIENT REPLY SKIP"] {
         check(&request(&said.split(' ').collect::<Vec<_>>()));
         check(&[&request(&said.split(' ').collect::<Vec<_>>())[..], &request(&["EVAL", "return 1", "0"])].concat());
