@@ -85,11 +85,16 @@ pub fn traffic(seed: u64, n: u16, gaps: &[u64]) -> Frames {
         .collect()
 }
 
-/// The keys and values of a dumped table, in order.
+/// The keys and values of a dumped table, in order. A record has its fields in the place of a key.
 pub fn rows(path: &Path) -> Vec<(String, u64)> {
-    let all: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
-    let key = |v: &serde_json::Value| v["key"].as_str().map_or_else(|| v["key"].to_string(), String::from);
-    let mut rows: Vec<_> = all.as_array().unwrap().iter().map(|v| (key(v), v["value"].as_u64().unwrap())).collect();
+    let all: Vec<serde_json::Map<String, serde_json::Value>> =
+        serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let row = |mut fields: serde_json::Map<String, serde_json::Value>| {
+        let value = fields.remove("value").and_then(|v| v.as_u64()).unwrap();
+        let key = fields.remove("key").unwrap_or_else(|| fields.into());
+        (key.as_str().map_or_else(|| key.to_string(), String::from), value)
+    };
+    let mut rows: Vec<_> = all.into_iter().map(row).collect();
     rows.sort();
     rows
 }

@@ -74,17 +74,9 @@ impl Member {
     fn catches_up(&mut self, last: &mut Option<usize>) -> bool {
         let until = Instant::now() + Duration::from_millis(200);
         self.stream.set_read_timeout(Some(Duration::from_millis(50))).expect("a timeout can be set");
-        let mut more = vec![0; 1 << 20];
         while Instant::now() < until {
-            match self.stream.read(&mut more) {
-                Ok(n) => {
-                    assert!(n > 0, "it was closed");
-                    self.held.extend(&more[..n]);
-                }
-                Err(e) => assert!(
-                    matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted),
-                    "{e}"
-                ),
+            if let Err(e) = self.read() {
+                assert!(matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut), "{e}");
             }
             while self.held.contains(&b'\n') {
                 let line = self.line();
@@ -112,14 +104,22 @@ impl Member {
                 line.pop();
                 return line;
             }
-            let mut more = [0; 65536];
-            let n = match self.stream.read(&mut more) {
-                Err(e) if e.kind() == ErrorKind::Interrupted => continue,
-                n => n.expect("a line comes"),
-            };
-            assert!(n > 0, "closed");
-            self.held.extend(&more[..n]);
+            self.read().expect("a line comes");
         }
+    }
+
+    /// Reads once. A read with a time limit may be interrupted by a stop of the whole process.
+    fn read(&mut self) -> std::io::Result<()> {
+        let mut more = [0; 65536];
+        let n = loop {
+            match self.stream.read(&mut more) {
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                n => break n?,
+            }
+        };
+        assert!(n > 0, "it was closed");
+        self.held.extend(&more[..n]);
+        Ok(())
     }
 }
 

@@ -3,7 +3,7 @@
 
 use fastrand::Rng;
 use std::fmt::Write;
-use wireloom_tests::captures::{udp, write, Frames, Runs, EPOCH, MS};
+use wireloom_tests::captures::{rows, udp, write, Frames, Runs, EPOCH, MS};
 use wireloom_tests::folder::Folder;
 use wireloom_tests::programs::seeds;
 
@@ -93,14 +93,6 @@ fn frames(rng: &mut Rng) -> Frames {
     (0..900).map(|n| (EPOCH + n * MS, one(rng))).collect()
 }
 
-/// The lines of a dump, in order.
-fn entries(folder: &Folder, name: &str) -> Vec<String> {
-    let text = std::fs::read_to_string(folder.file(name)).expect("a dump");
-    let mut lines: Vec<String> = text.lines().map(|l| l.trim_matches(['[', ']', ',']).to_string()).collect();
-    lines.sort();
-    lines
-}
-
 fn compare(folder: &Folder, program: &str, apps: std::ops::Range<u64>) {
     std::fs::write(folder.file("p.loom"), program).expect("the folder is writable");
     let run = |cores: &str| {
@@ -114,7 +106,7 @@ fn compare(folder: &Folder, program: &str, apps: std::ops::Range<u64>) {
     run("0");
     run("0-1");
     for n in apps {
-        let of = |cores: &str| entries(folder, &format!("t{n}-{cores}.json"));
+        let of = |cores: &str| rows(&folder.file(&format!("t{n}-{cores}.json")));
         let (one, two) = (of("0"), of("0-1"));
         assert!(!one.is_empty());
         assert_eq!(one, two, "app a{n} of\n{program}");

@@ -314,6 +314,20 @@ pub fn defined(s: &StmtKind) -> [Option<LocalId>; 4] {
     })
 }
 
+/// The conditions whose values follow if a condition has one: the parts of conjunctions that hold,
+/// and of disjunctions that do not, without negations.
+#[allow(clippy::wildcard_enum_match_arm, reason = "three kinds of all are taken apart")]
+pub fn implied(cond: &Expr, holds: bool, f: &mut dyn FnMut(&Expr, bool)) {
+    match (&*cond.kind, holds) {
+        (ExprKind::Binary(BinOp::And, a, b), true) | (ExprKind::Binary(BinOp::Or, a, b), false) => {
+            implied(a, holds, f);
+            implied(b, holds, f)
+        }
+        (ExprKind::Unary(UnOp::Not, a), _) => implied(a, !holds, f),
+        _ => f(cond, holds),
+    }
+}
+
 /// Locals an expression reads, message locals included.
 pub fn locals_read(e: &Expr, f: &mut dyn FnMut(LocalId)) {
     expr(e, &mut |e| match &*e.kind {

@@ -391,7 +391,8 @@ fn has_effect(desc: &Desc, number: usize, option: &str) -> Result<(), String> {
         PortKind::Frames { .. } => return Ok(()),
     };
     let spoken: Vec<_> = port.protocols.iter().filter_map(|p| desc.protocols.get(*p as usize)).collect();
-    let talks = spoken.iter().any(|p| p.sharing == Sharing::Session);
+    let sharing: Vec<_> = spoken.iter().map(|p| p.sharing).collect();
+    let talks = sharing.contains(&Sharing::Session);
     if option == "answer_timeout" && !listen && talks && !spoken.iter().any(|p| p.tells_owed) {
         return Err("the protocol does not say which messages a server answers (`owes when`)".into());
     }
@@ -403,7 +404,6 @@ fn has_effect(desc: &Desc, number: usize, option: &str) -> Result<(), String> {
         ));
     }
     let number = number as u32;
-    let sharing: Vec<_> = spoken.iter().map(|p| p.sharing).collect();
     let traits = port_options::Traits {
         udp: port.udp,
         sharing: &sharing,

@@ -7,7 +7,7 @@
 //! tables stay divided by core. The parts are compared in the terms of the first member. Apps whose
 //! packets have other headers form no cluster.
 
-use super::flow_affinity::{self, Plan};
+use super::flow_affinity::{self, LocalTables, Plan};
 use super::flow_keys::{self, KeyPart};
 use crate::*;
 
@@ -175,7 +175,9 @@ impl Cluster {
                 let Some(terms) = Terms::between(m, &apps[k]) else { return false };
                 let theirs: Vec<KeyPart> = terms.parts(&plan.parts).into_iter().flatten().collect();
                 let mut common = flow_keys::common(&self.parts, &theirs);
-                common.retain(|p| self.apps.iter().chain([&n]).all(|a| is_kept(apps, (k, p), *a)));
+                for a in self.apps.iter().chain([&n]) {
+                    keep(apps, (k, &mut common), *a)
+                }
                 let found = !common.is_empty();
                 if found {
                     self.parts = common
@@ -273,14 +275,15 @@ fn of_flow(m: &Module, unit: Option<UnitId>, part: &KeyPart) -> bool {
     ok
 }
 
-/// Whether a part, in the terms of one app, is a part of the keys of all of another's local tables.
-fn is_kept(apps: &[Module], (of, part): (usize, &KeyPart), by: usize) -> bool {
-    let mut apps = apps.to_vec();
-    let parts = match of == by {
-        true => Some(vec![part.clone()]),
-        false => moved_into(&mut apps, of, by, std::slice::from_ref(part)),
-    };
-    parts.is_some_and(|p| p.iter().all(|p| flow_affinity::keeps_local(&apps[by], p)))
+/// Leaves the parts, in the terms of one app, that the keys of all of another's local tables have.
+fn keep(apps: &[Module], (of, parts): (usize, &mut Vec<KeyPart>), by: usize) {
+    let Some(terms) = Terms::between(&apps[of], &apps[by]) else { return parts.clear() };
+    let local = LocalTables::of(&apps[by]);
+    if !local.is_empty() {
+        let theirs = terms.parts(parts);
+        let mut kept = theirs.iter().map(|p| p.as_ref().is_some_and(|p| local.have(p)));
+        parts.retain(|_| kept.next() == Some(true))
+    }
 }
 
 /// From one module's numbers to another's, for expressions over frames of the same headers.

@@ -14,7 +14,6 @@ use super::frame_ways::{resolve, FrameWay};
 use super::header_facts::HeaderFacts;
 use crate::core_partition::{self, Resource};
 use crate::*;
-use std::collections::BTreeMap;
 
 /// The steering key, and per table whether it is local and why.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -32,6 +31,20 @@ pub struct Plan {
 struct Use<'m> {
     parts: Vec<Option<KeyPart>>,
     facts: HeaderFacts<'m>,
+}
+
+impl Use<'_> {
+    fn part(&self, n: usize) -> Option<&KeyPart> {
+        self.parts.get(n)?.as_ref()
+    }
+
+    /// Two parts in no order.
+    fn pair(&self, i: usize, j: usize) -> Option<KeyPart> {
+        match (self.part(i)?, self.part(j)?) {
+            (KeyPart::One(a), KeyPart::One(b)) => Some(KeyPart::Pair(a.clone(), b.clone())),
+            _ => None,
+        }
+    }
 }
 
 pub fn run(m: &mut Module) {
@@ -211,11 +224,28 @@ pub fn plan(m: &Module) -> Plan {
     Plan { unit: uses.unit, parts, tables, one_core }
 }
 
-/// Whether steering by a part keeps each entry of the tables that are local by the app's own key on
-/// one core.
-pub(super) fn keeps_local(m: &Module, part: &KeyPart) -> bool {
-    let (uses, plan) = (TableUses::of(m), plan(m));
-    plan.tables.iter().enumerate().all(|(t, (local, _))| !local || uses.of[t].is_empty() || uses.has(t, part))
+/// The tables of an app that are local by its own key, with their uses.
+pub(super) struct LocalTables<'m> {
+    uses: TableUses<'m>,
+    local: Vec<usize>,
+}
+
+impl<'m> LocalTables<'m> {
+    pub fn of(m: &'m Module) -> LocalTables<'m> {
+        let (uses, plan) = (TableUses::of(m), plan(m));
+        let is_used = |t: &usize| plan.tables[*t].0 && !uses.of[*t].is_empty();
+        let local = (0..plan.tables.len()).filter(is_used).collect();
+        LocalTables { uses, local }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.local.is_empty()
+    }
+
+    /// Whether steering by a part keeps each of their entries on one core.
+    pub fn have(&self, part: &KeyPart) -> bool {
+        self.local.iter().all(|t| self.uses.has(*t, part))
+    }
 }
 
 /// The cost of a shared table at each use.
@@ -295,8 +325,7 @@ impl<'m> TableUses<'m> {
         if *self.unit.get_or_insert(unit) != unit {
             self.mixed = true
         }
-        let facts = HeaderFacts::none(self.m, unit);
-        self.block(block, &mut FrameWay { unit, known: BTreeMap::new(), changed: Vec::new(), other: false, facts });
+        self.block(block, &mut FrameWay::new(self.m, unit));
     }
 
     fn handler(&mut self, h: &Handler) {
@@ -351,7 +380,7 @@ impl<'m> TableUses<'m> {
         if let StmtKind::TableInsert { table, .. } | StmtKind::TableDelete { table, .. } = s {
             self.outside[table.index()] = Some("it is also used without a key of the packet")
         }
-        way.note(self.m, s);
+        way.note(s);
         match s {
             StmtKind::If { cond, then, other } => {
                 let (before, mut end) = (way.facts.clone(), None::<HeaderFacts>);
@@ -386,21 +415,11 @@ impl<'m> TableUses<'m> {
     fn has(&self, t: usize, part: &KeyPart) -> bool {
         let Some(first) = self.of[t].first() else { return false };
         let all = |is: &dyn Fn(&Use) -> bool| self.of[t].iter().all(is);
-        let at = |u: &Use, n: usize| match u.parts.get(n) {
-            Some(Some(KeyPart::One(e))) => Some(e.clone()),
-            _ => None,
-        };
         let places = || 0..first.parts.len();
-        let whole =
-            |n: usize| all(&|u| u.parts.get(n).and_then(|p| p.as_ref()).is_some_and(|p| is_part(part, p, &u.facts)));
-        let in_two = |i: usize, j: usize| {
-            all(&|u| {
-                let two = at(u, i).zip(at(u, j)).map(|(a, b)| KeyPart::Pair(a, b));
-                two.is_some_and(|two| is_part(part, &two, &u.facts))
-            })
-        };
+        let whole = |n: usize| all(&|u| u.part(n).is_some_and(|p| is_part(part, p, &u.facts)));
+        let in_two = |i: usize, j: usize| all(&|u| u.pair(i, j).is_some_and(|p| is_part(part, &p, &u.facts)));
         let pair = matches!(part, KeyPart::Pair(..));
-        places().any(whole) || pair && places().any(|i| places().any(|j| i != j && in_two(i, j)))
+        places().any(whole) || pair && places().any(|i| (0..i).any(|j| in_two(i, j)))
     }
 
     /// The parts of a table's key that can be steered by.
@@ -412,25 +431,16 @@ impl<'m> TableUses<'m> {
         let mut found: Vec<KeyPart> = Vec::new();
         for (n, part) in first.parts.iter().enumerate() {
             let Some(part) = part else { continue };
-            let general = rest.iter().try_fold(part.clone(), |p, u| same_part(&p, u.parts.get(n)?.as_ref()?));
+            let general = rest.iter().try_fold(part.clone(), |p, u| same_part(&p, u.part(n)?));
             if let Some(p) = general {
                 found.push(p)
             }
         }
-        let singles = |u: &Use, n: usize| match u.parts.get(n) {
-            Some(Some(KeyPart::One(e))) => Some(e.clone()),
-            _ => None,
-        };
         // Two parts that are the same two at every use, in any order.
         for i in 0..first.parts.len() {
             for j in i + 1..first.parts.len() {
-                let (Some(a), Some(b)) = (singles(first, i), singles(first, j)) else { continue };
-                if a.ty != b.ty {
-                    continue;
-                }
-                let pair = rest.iter().try_fold(KeyPart::Pair(a, b), |p, u| {
-                    same_part(&p, &KeyPart::Pair(singles(u, i)?, singles(u, j)?))
-                });
+                let Some(pair) = first.pair(i, j).filter(KeyPart::is_of_one_type) else { continue };
+                let pair = rest.iter().try_fold(pair, |p, u| same_part(&p, &u.pair(i, j)?));
                 if let (Some(p), true) = (pair, found.len() < MOST_PARTS) {
                     found.push(p)
                 }

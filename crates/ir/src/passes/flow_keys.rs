@@ -31,6 +31,13 @@ impl KeyPart {
         }
     }
 
+    pub(super) fn is_of_one_type(&self) -> bool {
+        match self {
+            KeyPart::One(_) => true,
+            KeyPart::Pair(a, b) => a.ty == b.ty,
+        }
+    }
+
     pub(super) fn rooted(self, from: Root, to: Root) -> KeyPart {
         match self {
             KeyPart::One(e) => KeyPart::One(rooted(e, from, to)),
@@ -90,7 +97,7 @@ pub(super) fn split(e: &Expr, into: &mut Vec<Option<KeyPart>>) {
 
 /// The more general of two expressions that are one value: a branch that was left out because its
 /// condition was known counts as there.
-pub(super) fn same(a: &Expr, b: &Expr) -> Option<Expr> {
+fn same(a: &Expr, b: &Expr) -> Option<Expr> {
     if a == b {
         return Some(a.clone());
     }
@@ -144,7 +151,7 @@ pub(super) fn common(a: &[KeyPart], b: &[KeyPart]) -> Vec<KeyPart> {
 }
 
 /// With each two parts of one type as a pair, too: what one key orders another may not.
-pub(super) fn halves(parts: &[KeyPart]) -> Vec<KeyPart> {
+fn halves(parts: &[KeyPart]) -> Vec<KeyPart> {
     let mut all = parts.to_vec();
     for (n, p) in parts.iter().enumerate() {
         for q in &parts[n + 1..] {
@@ -184,7 +191,7 @@ pub(super) fn is_part(part: &KeyPart, of: &KeyPart, facts: &HeaderFacts) -> bool
 // ---- where the headers are absent ----
 
 /// When all headers are there that an expression reads; None: always.
-pub(super) fn needs(m: &Module, unit: UnitId, e: &Expr) -> Option<Expr> {
+fn needs(m: &Module, unit: UnitId, e: &Expr) -> Option<Expr> {
     let both = |a: Option<Expr>, b: Option<Expr>| match (a, b) {
         (Some(a), Some(b)) if a != b => Some(Expr::new(a.ty, ExprKind::Binary(BinOp::And, a, b))),
         (a, b) => a.or(b),

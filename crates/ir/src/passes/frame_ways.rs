@@ -12,17 +12,23 @@ use std::collections::BTreeMap;
 
 /// A way through a body: its statements so far.
 pub(super) struct FrameWay<'m> {
-    pub unit: UnitId,
+    m: &'m Module,
+    unit: UnitId,
     /// Values of locals that are set once, over the frame.
     pub known: BTreeMap<LocalId, Option<Expr>>,
     /// Fields of headers that were set.
-    pub changed: Vec<(FieldId, FieldId)>,
+    changed: Vec<(FieldId, FieldId)>,
     /// Headers were put in or taken out: conditions over them tell of another frame than came.
-    pub other: bool,
+    other: bool,
     pub facts: HeaderFacts<'m>,
 }
 
-impl FrameWay<'_> {
+impl<'m> FrameWay<'m> {
+    pub fn new(m: &'m Module, unit: UnitId) -> FrameWay<'m> {
+        let facts = HeaderFacts::none(m, unit);
+        FrameWay { m, unit, known: BTreeMap::new(), changed: Vec::new(), other: false, facts }
+    }
+
     pub fn learn(&mut self, cond: &Expr, holds: bool) {
         if !self.other {
             self.facts.learn(&rooted(resolve(cond, &self.known), Root::This, FRAME), holds)
@@ -30,11 +36,11 @@ impl FrameWay<'_> {
     }
 
     /// Notes the values that a statement sets. A loop finds at its beginning those of its end.
-    pub fn note(&mut self, m: &Module, s: &StmtKind) {
+    pub fn note(&mut self, s: &StmtKind) {
         if matches!(s, StmtKind::For { .. } | StmtKind::Loop { .. }) {
-            walk::stmt_blocks(s, &mut |b| walk::stmts(b, &mut |s| self.edits(m, &s.kind)));
+            walk::stmt_blocks(s, &mut |b| walk::stmts(b, &mut |s| self.edits(&s.kind)));
         }
-        self.edits(m, s);
+        self.edits(s);
         match s {
             StmtKind::Set(l, e) => {
                 let value = resolve(e, &self.known);
@@ -54,8 +60,9 @@ impl FrameWay<'_> {
         }
     }
 
-    fn edits(&mut self, m: &Module, s: &StmtKind) {
+    fn edits(&mut self, s: &StmtKind) {
         let StmtKind::Frame { act, .. } = s else { return };
+        let m = self.m;
         let layers = parse_graph::layers(m, self.unit);
         let all =
             |l: &Layer| (0..m.unit(l.unit).fields.len() as u32).map(|f| (l.header, FieldId(f))).collect::<Vec<_>>();
@@ -79,7 +86,10 @@ impl FrameWay<'_> {
         walk::expr(e, &mut |e| match &*e.kind {
             ExprKind::Read(p) => {
                 reads = true;
-                let edited = matches!(p.steps.as_slice(), [Step::Field(h), Step::Field(f), ..] if self.changed.contains(&(*h, *f)));
+                let edited = match p.steps[..] {
+                    [Step::Field(h), Step::Field(f), ..] => self.changed.contains(&(h, f)),
+                    _ => false,
+                };
                 ok &= p.root == Root::This || p.root == FRAME && !edited;
             }
             ExprKind::Case(p, _) => ok &= p.root == FRAME && !self.other || p.root == Root::This,

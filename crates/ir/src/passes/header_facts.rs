@@ -26,19 +26,11 @@ impl<'m> HeaderFacts<'m> {
 
     /// A condition has this value.
     pub fn learn(&mut self, cond: &Expr, holds: bool) {
-        match (&*cond.kind, holds) {
-            (ExprKind::Binary(BinOp::And, a, b), true) | (ExprKind::Binary(BinOp::Or, a, b), false) => {
-                self.learn(a, holds);
-                self.learn(b, holds)
+        walk::implied(cond, holds, &mut |cond, holds| {
+            if let Some((layer, is)) = self.asked(cond) {
+                self.note(layer, is == holds)
             }
-            (ExprKind::Unary(UnOp::Not, a), _) => self.learn(a, !holds),
-            (ExprKind::Case(..), _) => {
-                if let Some((layer, is)) = self.asked(cond) {
-                    self.note(layer, is == holds)
-                }
-            }
-            _ => {}
-        }
+        })
     }
 
     /// Keeps the facts that both have.

@@ -226,20 +226,12 @@ impl KnownConditions<'_> {
 
     /// The condition has this value from here on.
     fn learn(&mut self, cond: &Expr, holds: bool) {
-        match (&*cond.kind, holds) {
-            (ExprKind::Binary(BinOp::And, a, b), true) | (ExprKind::Binary(BinOp::Or, a, b), false) => {
-                self.learn(a, holds);
-                self.learn(b, holds)
+        walk::implied(cond, holds, &mut |cond, holds| {
+            let (cond, holds) = plain(cond, holds);
+            if !matches!(*cond.kind, ExprKind::Bool(_)) && self.facts.len() < MOST && lasts(&cond) {
+                self.facts.push(Rc::new(ImpliedFact { cond, holds }))
             }
-            (ExprKind::Unary(UnOp::Not, a), _) => self.learn(a, !holds),
-            (ExprKind::Bool(_), _) => {}
-            _ => {
-                let (cond, holds) = plain(cond, holds);
-                if self.facts.len() < MOST && lasts(&cond) {
-                    self.facts.push(Rc::new(ImpliedFact { cond, holds }))
-                }
-            }
-        }
+        })
     }
 
     /// Forgets the facts that read one of these locals.

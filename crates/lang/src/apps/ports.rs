@@ -162,8 +162,11 @@ impl Compiler<'_> {
         };
         let (value, instances) = self.port_value(module, arg, listen)?;
         let protocols = self.port_protocols(module, p, listen)?;
-        let talks = |p: &ir::ProtocolId| self.m.protocols[p.index()].sharing == ir::desc::Sharing::Session;
-        let mut options = match protocols.iter().any(talks) {
+        let sharing: Vec<_> = protocols.iter().map(|p| self.m.protocols[p.index()].sharing).collect();
+        let probes = protocols.iter().any(|p| self.protocols[p.index()].probe.is_some());
+        // Merges are not known yet.
+        let traits = port_options::Traits { udp, sharing: &sharing, probes, merges: true };
+        let mut options = match sharing.contains(&ir::desc::Sharing::Session) {
             _ if udp => PortOptions::udp(),
             true if !listen => PortOptions::conversation(),
             _ => PortOptions::default(),
@@ -175,10 +178,6 @@ impl Compiler<'_> {
                 self.report(Diagnostic::error("E0641", n.span, text).label("it would have no effect here"));
                 continue;
             }
-            let sharing: Vec<_> = protocols.iter().map(|p| self.m.protocols[p.index()].sharing).collect();
-            let probes = protocols.iter().any(|p| self.protocols[p.index()].probe.is_some());
-            // Merges are not known yet.
-            let traits = port_options::Traits { udp, sharing: &sharing, probes, merges: true };
             let unused = match port_options::only_for(&n.name, traits) {
                 Some(others) => Some((format!("`{}` is for {others}", n.name), None)),
                 None if n.name == "pipeline" && !self.says(&protocols, is_pipeline) => Some((
@@ -259,13 +258,11 @@ impl Compiler<'_> {
         for m in &app.members {
             let ast::MemberKind::Port(port) = &m.kind else { continue };
             let Some(id) = self.app.port(&port.name.name) else { continue };
-            let pools = ir::describe::gives_to_pools(&self.m, id);
-            let merges = self.m.merges.iter().any(|m| m.from == id || m.to == id);
             for (n, _) in &port.options {
-                let d = if port_options::of_pools(&n.name) && !pools {
+                let d = if port_options::of_pools(&n.name) && !ir::describe::gives_to_pools(&self.m, id) {
                     Diagnostic::error("E0641", n.span, format!("no session of `{}` goes to a pool", port.name.name))
                         .hint("in the handler of its messages: `on up(m) { … pool up for key }`")
-                } else if n.name == "end_mark" && !merges {
+                } else if n.name == "end_mark" && !self.m.merges.iter().any(|m| m.from == id || m.to == id) {
                     Diagnostic::error("E0641", n.span, "`end_mark` is for ports of a merge")
                 } else {
                     continue;
