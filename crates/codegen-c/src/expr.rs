@@ -32,7 +32,7 @@ impl Gen<'_> {
             Root::This => s.this.clone().map_or_else(none, At::Unit),
             Root::Item => match &s.item {
                 Some(Item::Unit(i)) => At::Unit(i.clone()),
-                Some(Item::Plain(i, f, at)) => At::Item(i.clone(), *f, at.clone()),
+                Some(Item::Listed(i, f, at)) => At::Item(i.clone(), *f, at.clone()),
                 None => none(),
             },
         }
@@ -534,7 +534,8 @@ impl Gen<'_> {
     }
 
     fn unit_param(&mut self, s: &Scope, root: Root, n: u32) -> String {
-        let At::Unit(i) = self.root(s, root) else { return "0".into() };
+        let at = self.root(s, root);
+        let Some(i) = self.inside(&at) else { return "0".into() };
         let unit = self.m.unit(i.unit);
         let n = n as usize;
         match (unit.params.get(n), n.checked_sub(unit.params.len()).and_then(|n| unit.asked.get(n))) {

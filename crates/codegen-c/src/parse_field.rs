@@ -520,7 +520,11 @@ impl Parser<'_, '_> {
         self.list_end(field, &s, member, acc.as_deref());
         self.element(inst, element, &item, all);
         if let (ListExtent::Fold { holds, step, .. }, Some(acc)) = (kind, &acc) {
-            let scope = Scope { item: Some(self.item(inst, element, &item)), acc: Some(acc.clone()), ..s.clone() };
+            let scope = Scope {
+                item: Some(Item::Listed(inst.clone(), element, item.clone())),
+                acc: Some(acc.clone()),
+                ..s.clone()
+            };
             if let Some(h) = holds {
                 let text = self.expr(&scope, h);
                 line!(self, "if (WL_UNLIKELY(!({text}))) FAIL({}, {})", FaultKind::MALFORMED.0, field.place.0);
@@ -572,30 +576,6 @@ impl Parser<'_, '_> {
             }
         }
         line!(self, "if ({member}.n == {max}) {}", self.too_long(field));
-    }
-
-    fn item(&self, inst: &Inst, element: FieldId, item: &str) -> Item {
-        match &self.field_of(inst.unit, element).kind {
-            FieldKind::Unit { unit, .. } => {
-                Item::Unit(Inst { unit: *unit, at: format!("{item}.v"), base: inst.base.clone(), head: None })
-            }
-            FieldKind::UInt { .. }
-            | FieldKind::Number { .. }
-            | FieldKind::Varint { .. }
-            | FieldKind::Bytes { .. }
-            | FieldKind::Literal { .. }
-            | FieldKind::Flag { .. }
-            | FieldKind::List { .. }
-            | FieldKind::StreamBytes { .. }
-            | FieldKind::StreamUnit { .. }
-            | FieldKind::Switch { .. }
-            | FieldKind::Let { .. }
-            | FieldKind::Require { .. }
-            | FieldKind::Recover { .. }
-            | FieldKind::Pass { .. }
-            | FieldKind::Align { .. }
-            | FieldKind::Nothing => Item::Plain(inst.clone(), element, item.to_string()),
-        }
     }
 
     fn element(&mut self, inst: &Inst, element: FieldId, item: &str, all: bool) {

@@ -26,8 +26,8 @@ pub(crate) struct Scope {
 #[derive(Clone)]
 pub(crate) enum Item {
     Unit(Inst),
-    /// A plain value of a list: the list's unit, the element field, the lvalue of the stored value.
-    Plain(Inst, FieldId, String),
+    /// An item of a list: the list's unit, the element field, the lvalue of `at[i]`.
+    Listed(Inst, FieldId, String),
 }
 
 /// Where a path leads.

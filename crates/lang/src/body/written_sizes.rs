@@ -9,9 +9,9 @@ use crate::compiler::{R, T_U64};
 use crate::ir_builder as build;
 use crate::ty::{Ty, U64};
 use crate::val::{Val, Vk};
-use ir::{BinOp, ExprKind as K, Extent, FieldId, FieldKind, ListExtent};
+use ir::{BinOp, ExprKind as K, Extent, FieldId, FieldKind, ListExtent, StmtKind};
 use wireloom_ir as ir;
-use wireloom_syntax::ast::Span;
+use wireloom_syntax::ast::{Expr, ExprKind, Span};
 use wireloom_syntax::Diagnostic;
 
 type X = ir::Expr;
@@ -217,9 +217,40 @@ impl Lower<'_, '_> {
                     _ => None,
                 }
             }
+            (Some(FieldSource::Source(e)), FieldKind::Unit { unit, args }) => {
+                let params = self.known_args(fields, args)?;
+                self.items_written(&e, (*unit, &params))?
+            }
             (Some(_), _) => None,
         };
         Ok(items.map(|n| plus(n, build::u64(until))))
+    }
+
+    /// The bytes of the items that a comprehension gives.
+    fn items_written(&mut self, e: &Expr, item: (ir::UnitId, &[X])) -> R<Option<X>> {
+        let ExprKind::Comprehension { value, pattern, list, cond } = &*e.kind else { return Ok(None) };
+        let sum = self.new_local("", &U64);
+        self.push(e.span, StmtKind::Set(sum, build::u64(0)));
+        let mut known = true;
+        let (made, block) = self.sub(|s| {
+            s.each(pattern, list, e.span, |s| {
+                s.filtered(cond.as_ref(), e.span, |s| {
+                    let piece = match s.piece(item.0, value)? {
+                        Piece::Built(inner) => Piece::Built(Fields { params: item.1.to_vec(), ..inner }),
+                        ready => ready,
+                    };
+                    match s.piece_written(&piece)? {
+                        Some(n) => s.push(e.span, StmtKind::Set(sum, plus(build::local(sum, T_U64), n))),
+                        None => known = false,
+                    }
+                    Ok(Val::unit())
+                })
+                .map(|_| ())
+            })
+        });
+        made?;
+        self.out.extend(block);
+        Ok(known.then(|| self.local_expr(sum)))
     }
 
     fn case_written(&mut self, fields: &Fields, f: FieldId, cases: &[ir::Case]) -> R<Option<X>> {
@@ -281,8 +312,7 @@ fn delimiter(until: Option<&ir::Until>) -> u64 {
 
 /// An expression that can be evaluated twice: it does nothing.
 #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-fn is_name_or_field(e: &wireloom_syntax::ast::Expr) -> bool {
-    use wireloom_syntax::ast::ExprKind;
+fn is_name_or_field(e: &Expr) -> bool {
     match &*e.kind {
         ExprKind::Name(_) => true,
         ExprKind::Field(Some(base), _) => is_name_or_field(base),

@@ -174,13 +174,28 @@ impl Builder<'_, '_> {
         }
     }
 
-    /// The same for a list: of items, each of which is as long as it is.
+    /// The same for a list: its items take just the bytes that are left.
     pub fn end_list(&mut self, span: Span) -> R<Option<ir::ListExtent>> {
         match self.end.clone() {
             None => Ok(None),
             Some(EnclosedEnd::Until(u)) => Ok(Some(ir::ListExtent::Until(u))),
-            Some(EnclosedEnd::Length(_)) => Err(self.refused(span)),
+            Some(EnclosedEnd::Length(n)) => Ok(Some(self.filling(n, span)?)),
         }
+    }
+
+    /// A list that ends when its items have taken the rest of the unit's length.
+    fn filling(&mut self, param: u32, span: Span) -> R<ir::ListExtent> {
+        let init = self.left(param, span)?;
+        let left = ir::Expr::new(T_U64, K::Acc);
+        let t = self.cx.lower_ty(&Ty::Bytes(1 << 24));
+        let item = ir::Path { root: Root::Item, steps: vec![] };
+        let taken = build::len_bytes(ir::Expr::new(t, K::Raw(item)));
+        Ok(ir::ListExtent::Fold {
+            init,
+            holds: Some(build::cmp(BinOp::Le, taken.clone(), left.clone())),
+            step: build::bin(T_U64, BinOp::Sub, left.clone(), taken),
+            done: build::cmp(BinOp::Eq, left, build::u64(0)),
+        })
     }
 
     /// The bytes of the unit behind the fields so far.
