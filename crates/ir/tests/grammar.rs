@@ -310,12 +310,21 @@ fn e0408_parameters() {
 
 #[test]
 fn e0409_order_by() {
-    let by = |f: usize| protocol(&keyed()).replace("sharing pipelined;", &format!("sharing pipelined; order_by #{f};"));
-    accepted(&by(0));
-    refused("E0409", &by(1));
-    refused("E0409", &by(3));
-    let m = accepted(&by(0));
-    assert_eq!(grammar::fixed_offset(&m, UnitId(0), FieldId(0)), Some((0, 1)));
+    let by = |f: usize, bytes: u32| {
+        let id = U8.replace("bytes 1", &format!("bytes {bytes}")).replace("bits 8", &format!("bits {}", 8 * bytes));
+        protocol(&keyed())
+            .replace(": u8 at", &format!(": u{} at", 8 * bytes))
+            .replace(U8, &id)
+            .replace("length read(this.n#0):u8", "length 9:u16")
+            .replace("sharing pipelined;", &format!("sharing pipelined; order_by #{f};"))
+    };
+    for bytes in 2..=8 {
+        let m = accepted(&by(0, bytes));
+        assert_eq!(grammar::fixed_offset(&m, UnitId(0), FieldId(0)), Some((0, bytes as u8)));
+    }
+    refused("E0409", &by(0, 1));
+    refused("E0409", &by(1, 2));
+    refused("E0409", &by(3, 2));
 }
 
 #[test]

@@ -431,15 +431,32 @@ pub(super) fn protocols(m: &Module, facts: &Facts, out: &mut Vec<Finding>) {
             .get(p.request.index())
             .and_then(|u| u.fields.get(field.index()))
             .map_or_else(Span::default, |f| f.span);
-        if request.is_none() || request != response {
-            out.push(Finding::new("E0409", span, format!("protocol `{}` is ordered by a field that has no fixed place in both the request and the response", p.name))
-                .label(span, "this field")
-                .hint("the id must be a whole unsigned integer in the head, behind fields of fixed size only, at the same offset in both messages"));
-        }
+        let (said, hint) = match (request, response) {
+            (Some((at, bytes)), Some(other)) if other == (at, bytes) && !(2..=8).contains(&bytes) => (
+                format!("a field of {bytes} byte{}", if bytes == 1 { "" } else { "s" }),
+                "an id has 2 to 8 bytes; with one, a late answer passes for that to another request",
+            ),
+            (Some(at), Some(found)) if at == found => continue,
+            (Some((at, bytes)), Some((found, others))) => (
+                format!("bytes {at} to {} of the request and {found} to {} of the response", last(at, bytes), last(found, others)),
+                "the id has the same size and the same offset in both messages",
+            ),
+            _ => (
+                "a field that has no fixed place in both the request and the response".to_string(),
+                "the id must be a whole unsigned integer in the head, behind fields of fixed size only, at the same offset in both messages",
+            ),
+        };
+        let found = Finding::new("E0409", span, format!("protocol `{}` is ordered by {said}", p.name));
+        out.push(found.label(span, "this field").hint(hint));
     }
     for port in &m.ports {
         alternatives(m, port, out)
     }
+}
+
+/// The offset of a field's last byte.
+fn last(at: u32, bytes: u8) -> u32 {
+    at + u32::from(bytes) - 1
 }
 
 fn alternatives(m: &Module, port: &Port, out: &mut Vec<Finding>) {

@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn a_number_leads_to_its_call_until_it_is_given_back() {
-        for width in [2, 4, 8] {
+        for width in [2, 3, 4, 8] {
             let mut all = RequestNumbers::new(true).unwrap();
             let numbers: Vec<u64> = (0..PLACES as u32).map(|n| all.take(id(n), width).unwrap()).collect();
             assert!(all.take(id(9), width).is_none(), "no more than there are places");
