@@ -53,6 +53,7 @@ fn explain_takes_settings() {
     }
     assert!(explain(&[]).out.contains("; 64 backends: "));
     assert!(explain(&["--set", "servers=127.0.0.1:1"]).out.contains("; one backend: "));
+    assert!(explain(&["--set", "backend.eject_after=0"]).out.contains("; never ejected"));
     for wrong in ["nonsense=1", "port=70000", "client.idle=5", "cliend.idle=5s", "servers=foo", "policy"] {
         let explained = explain(&["--set", wrong]);
         let ran = Wireloom::command(&["run", "apps/http_balancer.loom", "--set", wrong]);

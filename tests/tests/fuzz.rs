@@ -154,6 +154,10 @@ fn fields_behind_streams_sanitized() {
 fn parts_of_messages_are_refused_by_name() {
     let out = Wireloom::command(&["fuzz", "std.http.Field"]);
     assert!(out.code == Some(1) && out.text.contains("Request, Response"), "{}", out.text);
+    let folder = wireloom_tests::folder::Folder::new("alone");
+    std::fs::write(folder.file("alone.loom"), "unit Alone { n: u8 }\n").expect("the folder is writable");
+    let out = Wireloom::command(&["fuzz", &folder.name_of("alone.loom:Alone")]);
+    assert!(out.code == Some(1) && out.text.contains("nothing in its file is"), "{}", out.text);
 }
 
 /// An app that logs, keeps a table, and lets packets wait.

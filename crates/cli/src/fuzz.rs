@@ -161,6 +161,7 @@ fn messages(module: &Module, file: &Path, name: Option<&str>) -> Result<Vec<Mess
     if one.contexts.is_empty() {
         let others = match load::messages(module) {
             _ if has_frames(module) => format!("`wireloom fuzz {}` fuzzes an app with its frames", file.display()),
+            all if all.is_empty() => "nothing in its file is: read it in a test, by `parse`".to_string(),
             all => format!("fuzz one of {all}"),
         };
         return Err(Failure::Said(format!(

@@ -76,6 +76,9 @@ impl Compiler<'_> {
             Some(_) => {
                 ("how its sessions are reset", "`on reset`, `reset when`, `idle when` and `owes when` stand together")
             }
+            None if written(FlagKind::Owes) => {
+                ("when it owes no answer any more", "`owes when` and `idle when` stand together")
+            }
             None => ("which answers its messages owe", "`owes when` and `idle when` stand together"),
         };
         let d = Diagnostic::error(CODE, one.span, format!("`{name}` does not say {what}"))

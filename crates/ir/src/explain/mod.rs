@@ -133,6 +133,14 @@ pub fn constant(v: &ParamValue) -> String {
     }
 }
 
+/// After how many failures a server gets no requests for a while.
+fn ejected(p: &Port) -> String {
+    match p.options.eject_after {
+        0 => "never ejected".to_string(),
+        n => format!("ejected after {n} failures for {}", duration(p.options.eject_time)),
+    }
+}
+
 /// The time that a server has for an answer. In conversations it has one only if that is set.
 fn answers_within(p: &Port) -> String {
     match p.options.answer_timeout {
@@ -253,12 +261,7 @@ fn ports(m: &Module, out: &mut String) {
                 ),
                 PortKind::Connect(v) if p.udp => (
                     format!("connect udp({})", value(m, v)),
-                    format!(
-                        "answers within {}; ejected after {} failures for {}",
-                        duration(o.answer_timeout),
-                        o.eject_after,
-                        duration(o.eject_time)
-                    ),
+                    format!("answers within {}; {}", duration(o.answer_timeout), ejected(p)),
                 ),
                 PortKind::Listen(v) => (
                     format!("listen tcp({})", value(m, v)),
@@ -272,13 +275,7 @@ fn ports(m: &Module, out: &mut String) {
                 ),
                 PortKind::Connect(v) => (
                     format!("connect tcp({})", value(m, v)),
-                    format!(
-                        "{}connects within {}; ejected after {} failures for {}",
-                        answers_within(p),
-                        duration(o.connect_timeout),
-                        o.eject_after,
-                        duration(o.eject_time)
-                    ),
+                    format!("{}connects within {}; {}", answers_within(p), duration(o.connect_timeout), ejected(p)),
                 ),
             };
             let stay = stays(m, p).map(|why| format!("connections stay on their core: {why}"));

@@ -160,7 +160,14 @@ impl Lower<'_, '_> {
             (Ty::Error, _) => Err(Reported),
             (t, _) => {
                 let s = self.show(&t);
-                Err(self.err("E0303", e.span, format!("{s} has no length")))
+                let mut d = Diagnostic::error("E0303", e.span, format!("{s} has no length"));
+                if matches!(t, Ty::Msg(_) | Ty::Switch(..)) && matches!(self.kind, super::Kind::Grammar(_)) {
+                    d = d.hint(
+                        "the bytes of a unit or a switch are measured behind `=` only: `size: u16 = len(part)`; put \
+                         the fields into a unit that lies in the length, whose last field reads `to end`",
+                    );
+                }
+                Err(self.cx.report(d))
             }
         }
     }

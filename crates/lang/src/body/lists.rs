@@ -37,7 +37,11 @@ impl Lower<'_, '_> {
             (Ty::Error, _) => Err(Reported),
             (t, _) => {
                 let s = self.show(&t);
-                Err(self.err("E0303", list.span, format!("{s} cannot be walked over")))
+                let mut d = Diagnostic::error("E0303", list.span, format!("{s} cannot be walked over"));
+                if matches!(t, Ty::Table(_)) {
+                    d = d.hint("`let (at, entry) = t.next(at)` gives the entries one by one; the walk starts at 0");
+                }
+                Err(self.cx.report(d))
             }
         }
     }

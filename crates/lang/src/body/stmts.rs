@@ -8,7 +8,7 @@ use crate::ty::Ty;
 use crate::val::{Val, Vk};
 use ir::{FaultKind, StmtKind};
 use wireloom_ir as ir;
-use wireloom_syntax::ast::{self, Block, Expr, Pattern, Span, Stmt, StmtKind as S};
+use wireloom_syntax::ast::{self, Block, Expr, ExprKind, Pattern, Span, Stmt, StmtKind as S};
 use wireloom_syntax::Diagnostic;
 
 impl Lower<'_, '_> {
@@ -222,7 +222,13 @@ impl Lower<'_, '_> {
         }
         let state = self.reads_state(&v, at);
         if v.ty == Ty::Unit {
-            return Err(self.err("E0301", value.span, "this has no value to bind"));
+            let mut d = Diagnostic::error("E0301", value.span, "this has no value to bind");
+            if matches!(&*value.kind, ExprKind::Else(_, other) if matches!(&*other.kind, ExprKind::Block(_))) {
+                d = d
+                    .label("the block behind `else` gives none, and the handler goes on behind it")
+                    .hint("end the block with `return`");
+            }
+            return Err(self.cx.report(d));
         }
         let name = match pattern {
             Pattern::Name(n) => n.name.as_str(),

@@ -52,6 +52,9 @@ impl Builder<'_, '_> {
                 let Some(m) = self.cx.units[self.id.index()].member(&n.name) else {
                     return Err(self.cx.unknown_field(self.id, n));
                 };
+                if m.ty.is_error() {
+                    return Err(Reported);
+                }
                 let own = self.cx.units[self.id.index()].by_field(field).map(|f| f.cases.clone()).unwrap_or_default();
                 if !matches!(m.ty, Ty::Bytes(_) | Ty::Msg(_) | Ty::Switch(..)) || m.cases != own {
                     return Err(self.bad_sum(e));
@@ -64,6 +67,7 @@ impl Builder<'_, '_> {
                 Ok(())
             }
             ast::ExprKind::Binary(..) | ast::ExprKind::Call(..) => Err(self.bad_sum(e)),
+            ast::ExprKind::Name(n) if self.cx.units[self.id.index()].member(&n.name).is_some() => Err(self.bad_sum(e)),
             _ => match self.cx.const_u64(self.module, e) {
                 Ok(n) => {
                     into.plus += sign * i64::try_from(n).unwrap_or(i64::MAX);
