@@ -356,6 +356,44 @@ static inline void wl_put_in_order(wl_fx *x, const wl_task *t, wl_item_parser *p
     wl_counted(x, t->kept.n / 2, count, max);
 }
 
+typedef int wl_tail_parser(void *, uint32_t, wl_parser *, const uint8_t *, uint32_t, int, uint32_t *);
+/* The end of the message that was written from `from` on; 0: there is none. The parser gets a long
+   one in pieces, so that others have their turns. */
+static inline uint32_t wl_read_one(wl_fx *x, wl_item_parser *parse, wl_tail_parser *tail, wl_parser *v, uint32_t from) {
+    wl_bytes b = wl_built(x);
+    uint32_t seen = from, used = 0, omit;
+    *v = (wl_parser){.ctx = v->ctx};
+    int r;
+    for (;;) {
+        seen = b.n - seen < WL_PIECE ? b.n : seen + WL_PIECE;
+        r = parse(NULL, 0, v, b.p + from, seen - from, seen == b.n);
+        if (r != WL_MORE || seen == b.n) break;
+        if (x->within) x->core->host->pause(x->core);
+        b = wl_built(x);
+    }
+    uint32_t at = from + v->head;
+    if (r == WL_HEAD && !(v->flags & WL_M_IN_STEP)) {
+        do {
+            omit = v->flags & WL_M_OMIT;
+            r = tail(NULL, 0, v, b.p + at, b.n - at, 1, &used);
+            at += used;
+        } while (r == WL_MORE && (v->flags & WL_M_OMIT) != omit);
+    }
+    return r == WL_WHOLE ? at : 0;
+}
+/* The bytes that were written from `from` on must be messages, at most so many. */
+static inline void wl_read_whole(wl_fx *x, wl_item_parser *parse, wl_tail_parser *tail, wl_parser *v, uint32_t from, uint32_t max,
+                                 uint32_t place) {
+    if (WL_UNLIKELY(x->fault)) return;
+    uint32_t at = from;
+    while (max--) {
+        at = wl_read_one(x, parse, tail, v, at);
+        if (at == wl_built(x).n && at > 0) return;
+        if (!at) break;
+    }
+    wl_fail(x, WL_F_CONSTRAINT, place);
+}
+
 static inline wl_opt_uint64_t wl_parse_u64(wl_bytes b) {
     wl_num r = wl_digits10(b.p, b.n, 21);
     if (b.n == 0 || r.digits != b.n) {   /* leading zeros may make it longer than 20 digits */

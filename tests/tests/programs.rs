@@ -18,6 +18,7 @@ mod fuzz;
 mod generated;
 mod grammars;
 mod inner_checksums;
+mod list_ends;
 mod names_in_c;
 mod page_names;
 mod rebuild;

@@ -425,6 +425,16 @@ impl<'m> BodyGen<'_, 'm> {
                 line!(self, "{{ {u}_view v_;\nwl_put_in_order(x, t, {u}_parse, &v_.p, {count}, {max}u); }}");
                 self.check(true);
             }
+            Emit::Mark(l) => {
+                let name = self.name(*l);
+                line!(self, "{name} = wl_built(x).n;");
+            }
+            Emit::Whole { unit, args, from, max, place } => {
+                let (u, from, ctx) = (names::unit(self.g.m, *unit), self.expr(from), self.packed(*unit, args));
+                let place = place.0;
+                line!(self, "{{ {u}_view v_;\nv_.p.ctx = {ctx};\nwl_read_whole(x, {u}_parse, {u}_tail, &v_.p, {from}, {max}u, {place}); }}");
+                self.check(true);
+            }
             Emit::Varint(value) => {
                 let text = self.expr(value);
                 line!(self, "wl_put_varint(x, {text});");
@@ -447,6 +457,12 @@ fn constant(e: &Emit) -> Option<Vec<u8>> {
             }
             _ => None,
         },
-        Emit::UInt { .. } | Emit::Number { .. } | Emit::Varint(_) | Emit::Items { .. } | Emit::InOrder { .. } => None,
+        Emit::UInt { .. }
+        | Emit::Number { .. }
+        | Emit::Varint(_)
+        | Emit::Items { .. }
+        | Emit::InOrder { .. }
+        | Emit::Mark(_)
+        | Emit::Whole { .. } => None,
     }
 }

@@ -550,6 +550,17 @@ pub enum Emit {
         count: Expr,
         max: u32,
     },
+    /// A local (u32) becomes the number of bytes that were written so far.
+    Mark(LocalId),
+    /// The bytes that were written from `from` (u32) on are read again, with these parameters. If
+    /// they are not one to `max` messages of the unit, that is the fault `constraint`.
+    Whole {
+        unit: UnitId,
+        args: Vec<Expr>,
+        from: Expr,
+        max: u32,
+        place: PlaceId,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq)]

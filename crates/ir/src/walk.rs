@@ -75,6 +75,11 @@ macro_rules! direct {
                     crate::Emit::Bytes(e) | crate::Emit::Varint(e) | crate::Emit::UInt { value: e, .. } | crate::Emit::Number { value: e, .. } => f(e),
                     crate::Emit::Items { bytes, count, .. } => { f(bytes); f(count) }
                     crate::Emit::InOrder { count, .. } => f(count),
+                    crate::Emit::Mark(_) => {}
+                    crate::Emit::Whole { args, from, .. } => {
+                        f(from);
+                        for e in args { f(e) }
+                    }
                 },
                 Wait { key, within, .. } => { f(key); f(within) }
                 SetPiece(e) => f(e),
@@ -254,6 +259,21 @@ pub fn path_of(e: &Expr) -> Option<&Path> {
     }
 }
 
+/// The same, to be changed.
+pub fn path_of_mut(e: &mut Expr) -> Option<&mut Path> {
+    use ExprKind::*;
+    match &mut *e.kind {
+        Read(p)
+        | Count(p)
+        | Raw(p)
+        | Case(p, _)
+        | Find { list: p, .. }
+        | CountOf { list: p, .. }
+        | AnyToken { list: p, .. } => Option::Some(p),
+        _ => Option::None,
+    }
+}
+
 /// All statements of a block, nested ones and those that build messages included.
 pub fn stmts(block: &[Stmt], f: &mut dyn FnMut(&Stmt)) {
     for s in block {
@@ -282,7 +302,8 @@ pub fn block_exprs_mut(block: &mut Block, f: &mut dyn FnMut(&mut Expr)) {
 /// The unit that a statement reads from bytes.
 pub fn parsed_unit(s: &StmtKind) -> Option<UnitId> {
     match s {
-        StmtKind::Parse { unit, .. } | StmtKind::Emit(Emit::Items { unit, .. } | Emit::InOrder { unit, .. }) => {
+        StmtKind::Parse { unit, .. }
+        | StmtKind::Emit(Emit::Items { unit, .. } | Emit::InOrder { unit, .. } | Emit::Whole { unit, .. }) => {
             Some(*unit)
         }
         _ => None,
@@ -301,7 +322,8 @@ pub fn defined(s: &StmtKind) -> [Option<LocalId>; 4] {
         | TablePop { dst: l, .. }
         | Queue { dst: l, .. }
         | BindPart { dst: l, .. }
-        | Render { dst: l, .. } => [Some(*l), None],
+        | Render { dst: l, .. }
+        | Emit(crate::Emit::Mark(l)) => [Some(*l), None],
         TableRemove { dst, .. } | TableDelete { dst, .. } => [*dst, None],
         TableNext { key, value, masked, .. } => {
             return [Some(*key), Some(*value), masked.map(|m| m.0), masked.map(|m| m.1)]
@@ -380,7 +402,7 @@ pub fn block_locals_mut(block: &mut Block, f: &mut dyn FnMut(&mut LocalId)) {
 fn stmt_locals_mut(s: &mut StmtKind, f: &mut dyn FnMut(&mut LocalId)) {
     use StmtKind::*;
     match s {
-        Set(l, _) | SetField(l, ..) | Push(l, _) => f(l),
+        Set(l, _) | SetField(l, ..) | Push(l, _) | Emit(crate::Emit::Mark(l)) => f(l),
         For { var: l, .. } | TableUpdate { entry: l, .. } => f(l),
         TableGet { dst, .. }
         | TableLen { dst, .. }

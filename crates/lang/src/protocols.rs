@@ -10,7 +10,7 @@ use crate::ir_builder as build;
 use crate::items::ProtocolInfo;
 use crate::names::ModId;
 use crate::ty::Ty;
-use crate::val::{OutKind, Outgoing, Val, Vk};
+use crate::val::{OutKind, Outgoing, Val, Validity, Vk};
 use ir::{ExprKind as K, Root};
 use std::rc::Rc;
 use wireloom_ir as ir;
@@ -696,6 +696,7 @@ impl Compiler<'_> {
             run: None,
             params: vec![],
             ends: None,
+            validity: Validity::Sure,
         };
         let _ = l.forwarded(&passed, id, response, span);
     }
@@ -716,6 +717,7 @@ impl Compiler<'_> {
             run: None,
             params: vec![],
             ends: None,
+            validity: Validity::Sure,
         };
         let msg = l.forwarded(&passed, id, true, forward.span)?;
         l.push(forward.span, ir::StmtKind::Reply { msg, close: false });
@@ -744,7 +746,15 @@ impl Compiler<'_> {
             let mut l = Lower::new(self, info.module, Kind::OnFault);
             let msg = l.new_local("response", &Ty::Msg(unit));
             let kind = OutKind::Pass { msg, edits: vec![] };
-            let answer = Outgoing { unit, kind, fields: vec![], run: None, params: vec![], ends: None };
+            let answer = Outgoing {
+                unit,
+                kind,
+                fields: vec![],
+                run: None,
+                params: vec![],
+                ends: None,
+                validity: Validity::Sure,
+            };
             if let Ok(Some(outcome)) = l.outcome(id, &Rc::new(answer), info.ast.span) {
                 l.push(info.ast.span, ir::StmtKind::Outcome(outcome));
                 let body = l.body();

@@ -40,6 +40,29 @@ pub struct Outgoing {
     pub params: Vec<ir::LocalId>,
     /// Under which condition only the end of the connection ends it for its reader.
     pub ends: Option<ir::Expr>,
+    pub validity: Validity,
+}
+
+/// Whether a built message meets the grammar of its unit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Validity {
+    /// It does, by its guards.
+    #[default]
+    Sure,
+    /// That shows when it is written.
+    Unknown,
+    /// It does not, by a rule in this place.
+    Never(ir::Span),
+}
+
+impl Validity {
+    pub fn and(self, other: Validity) -> Validity {
+        match (self, other) {
+            (Validity::Never(at), _) | (_, Validity::Never(at)) => Validity::Never(at),
+            (Validity::Unknown, _) | (_, Validity::Unknown) => Validity::Unknown,
+            (Validity::Sure, Validity::Sure) => Validity::Sure,
+        }
+    }
 }
 
 #[derive(Clone, Debug)]

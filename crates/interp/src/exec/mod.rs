@@ -148,6 +148,7 @@ fn plain(env: &Env, s: &StmtKind, locals: &mut [Value], sink: &mut Vec<u8>) -> R
             }
         }
         StmtKind::Fault { kind, place } => return Err(Stop::Fault { kind: *kind, place: *place }),
+        StmtKind::Emit(Emit::Mark(l)) => locals[l.index()] = Value::Int(sink.len() as u128),
         StmtKind::Emit(e) => outgoing::emit(&here, e, sink)?,
         other => effects::effect(env, other, locals)?,
     }

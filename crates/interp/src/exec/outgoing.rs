@@ -54,6 +54,14 @@ pub fn emit(env: &Env, e: &Emit, sink: &mut Vec<u8>) -> Res<()> {
             let n = env.activation()?.in_order(*unit, sink)?;
             counted(n as u128, count, *max)?;
         }
+        Emit::Mark(_) => return internal("a mark where no local can be set"),
+        Emit::Whole { unit, args, from, max, place } => {
+            let (args, from, a) = (env.all(args)?, env.int(from)? as usize, env.activation()?);
+            let written = sink.get(from..).unwrap_or_default();
+            if !a.are_messages(*unit, &args, written, *max) {
+                return Err(Stop::Fault { kind: FaultKind::CONSTRAINT, place: *place });
+            }
+        }
         Emit::Varint(e) => {
             let mut v = env.int(e)?;
             while v > 127 {

@@ -139,6 +139,20 @@ impl Activation<'_> {
         (node.end == bytes.len()).then(|| self.keep_own(unit, node, bytes, None, false))
     }
 
+    /// Whether bytes are messages of a unit with these parameters: one, or at most so many.
+    pub(super) fn are_messages(&self, unit: UnitId, args: &[Value], bytes: &[u8], max: u32) -> bool {
+        let ctx = pack(&self.module().unit(unit).params, args);
+        let mut rest = bytes;
+        for _ in 0..max {
+            let Ok(node) = self.grammar.read(unit, rest, ctx, true, true) else { return false };
+            rest = &rest[node.end..];
+            if rest.is_empty() {
+                return true;
+            }
+        }
+        false
+    }
+
     fn keep_own(&self, unit: UnitId, node: Node, bytes: &[u8], body: Option<Vec<u8>>, ends: bool) -> MsgRef {
         let mut own = self.own.borrow_mut();
         let (tail, base) = (WL_TAIL_NONE, std::ptr::null());

@@ -53,7 +53,7 @@ fn is_scatter(s: &StmtKind) -> bool {
 
 /// Whether a statement puts items together, one by one.
 fn joins_items(s: &StmtKind) -> bool {
-    let mut found = matches!(s, StmtKind::Emit(Emit::Items { .. } | Emit::InOrder { .. }));
+    let mut found = matches!(s, StmtKind::Emit(Emit::Items { .. } | Emit::InOrder { .. } | Emit::Whole { .. }));
     walk::stmt_exprs(s, &mut |e| walk::expr(e, &mut |e| found |= matches!(&*e.kind, ExprKind::GroupBytes(_))));
     found
 }

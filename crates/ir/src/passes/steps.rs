@@ -100,7 +100,8 @@ impl<'a> Cost<'a> {
                 Emit::UInt { .. } | Emit::Number { .. } | Emit::Varint(_) => own,
                 Emit::Items { bytes, .. } => sum(own, layout::bytes_in(self.m, bytes.ty).saturating_mul(2)),
                 // The most bytes of a message that is built.
-                Emit::InOrder { .. } => sum(own, 2 * (16 << 20)),
+                Emit::InOrder { .. } | Emit::Whole { .. } => sum(own, 2 * (16 << 20)),
+                Emit::Mark(_) => own,
             },
             StmtKind::Output { wire, .. } => sum(own, self.m.input_of(*wire).map_or(0, |i| self.input(i))),
             StmtKind::Log(list) => list.iter().fold(own, |n, e| sum(n, layout::bytes_in(self.m, e.ty))),

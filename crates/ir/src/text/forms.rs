@@ -339,6 +339,9 @@ forms! {
     "varint" Varint(value) = [" " value];
     "items" Items { unit, bytes, count, max } = [" " unit " " bytes " count " count " max " max];
     "in_order" InOrder { unit, count, max } = [" " unit " count " count " max " max];
+    "mark" Mark(dst) = [" -> " dst];
+    "whole" Whole { unit, args, from, max, place } =
+        [" " unit " args " args " from " from " max " max " at " place];
 }
 
 forms! {

@@ -553,6 +553,17 @@ impl<'a> Flow<'a, '_, '_> {
                 path,
                 "a unit does not exist, or a count is no number",
             ),
+            StmtKind::Emit(Emit::Mark(l)) => self.sets(path, *l, &Ty::UInt(32), state),
+            StmtKind::Emit(Emit::Whole { unit, args, from, .. }) => {
+                let params = self.c.m.units.get(unit.index()).map(|u| &u.params);
+                let fit = params
+                    .is_some_and(|p| args.len() == p.len() && args.iter().zip(p).all(|(a, p)| self.c.same(a.ty, p.ty)));
+                self.c.need(
+                    fit && self.c.is_uint(from.ty),
+                    path,
+                    "written bytes are read as another unit, or from no number on",
+                );
+            }
             StmtKind::Emit(Emit::Varint(e)) => {
                 self.c.need(self.c.is_int(e.ty), path, "a number is emitted that is none")
             }

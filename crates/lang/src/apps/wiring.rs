@@ -306,6 +306,7 @@ impl Compiler<'_> {
                 run: None,
                 params: vec![],
                 ends: None,
+                validity: crate::val::Validity::Sure,
             });
             l.bind_all(&[(side.clone(), v)]);
             sides.push(fields);

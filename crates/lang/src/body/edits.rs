@@ -217,8 +217,12 @@ impl Lower<'_, '_> {
     /// A message on its way into a channel: a parsed one with its protocol's `forward` edits.
     pub fn forwarded(&mut self, o: &Outgoing, proto: ir::ProtocolId, response: bool, span: Span) -> R<ir::Outgoing> {
         let (msg, mut edits) = match &o.kind {
-            OutKind::Built(body) => {
-                return Ok(ir::Outgoing::Built { unit: o.unit, body: self.answering(o, body, proto, response, span)? })
+            OutKind::Built(_) => {
+                let body = self.read_whole(o, span)?;
+                return Ok(ir::Outgoing::Built {
+                    unit: o.unit,
+                    body: self.answering(o, &body, proto, response, span)?,
+                });
             }
             OutKind::Inner => return Err(Reported),
             OutKind::Pass { msg, edits } => (*msg, edits.clone()),

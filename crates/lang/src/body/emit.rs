@@ -24,7 +24,12 @@ impl Lower<'_, '_> {
                 _ => ir::ByteSet::ALL,
             },
             Emit::Number { radix, .. } => digits(*radix),
-            Emit::UInt { .. } | Emit::Varint(_) | Emit::Items { .. } | Emit::InOrder { .. } => ir::ByteSet::ALL,
+            Emit::UInt { .. }
+            | Emit::Varint(_)
+            | Emit::Items { .. }
+            | Emit::InOrder { .. }
+            | Emit::Mark(_)
+            | Emit::Whole { .. } => ir::ByteSet::ALL,
         };
         self.emit_from(span, e, &first);
     }
@@ -309,7 +314,7 @@ impl Lower<'_, '_> {
             self.ends_if(build::boolean(true));
         }
         match &ir_field.kind {
-            FieldKind::Require { cond } => self.required(fields, cond, true, ir_field.bad, ir_field.span),
+            FieldKind::Require { cond } => self.required(fields, cond, true, ir_field.bad, ir_field.span).map(|_| ()),
             FieldKind::UInt { .. }
             | FieldKind::Let { .. }
             | FieldKind::Recover { .. }
@@ -593,7 +598,10 @@ impl Lower<'_, '_> {
                 let ok = crate::fold::fold(&self.cx.m, &ok);
                 self.valid_because(ok, FaultKind::CONSTRAINT, span, Wrong::Length)
             }
-            None => Ok(()),
+            None => {
+                self.unsure();
+                Ok(())
+            }
         }
     }
 

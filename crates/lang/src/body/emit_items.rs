@@ -22,6 +22,7 @@ impl Lower<'_, '_> {
     ) -> R<()> {
         self.count_agrees(fields, f, extent, span)?;
         self.not_too_many(fields, f, span)?;
+        self.ends_there(fields, f, extent)?;
         if let Some((_, FieldSource::Slices(list), _)) = fields.get(f).cloned() {
             let (n, t) = match self.cx.m.types.get(list.ty.index()) {
                 Some(ir::Ty::List(t, n)) => (*n, *t),
@@ -239,6 +240,9 @@ impl Lower<'_, '_> {
             Piece::Built(fields) => return self.emit_unit(fields),
             Piece::Ready(v, span) => (v.clone(), *span),
         };
+        if let Vk::Out(o) = &v.kind {
+            self.validity = self.validity.and(o.validity);
+        }
         match (&v.ty, v.kind) {
             (Ty::Msg(u), Vk::Path(p)) if *u == unit => {
                 let t = self.cx.lower_ty(&Ty::Bytes(1 << 24));

@@ -147,12 +147,12 @@ impl Lower<'_, '_> {
         self.impure = true;
         let msg = match &o.kind {
             OutKind::Inner => return Err(Reported),
-            OutKind::Built(body) => {
+            OutKind::Built(_) => {
                 for (l, (_, t)) in o.params.iter().zip(self.cx.units[unit.index()].params.clone()) {
                     let zero = self.zero(&t);
                     self.push(span, StmtKind::Set(*l, zero));
                 }
-                ir::Outgoing::Built { unit, body: body.clone() }
+                ir::Outgoing::Built { unit, body: self.read_whole(&o, span)? }
             }
             OutKind::Pass { msg, edits } => {
                 self.all_there(*msg, unit, span)?;

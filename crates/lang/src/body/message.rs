@@ -8,7 +8,7 @@ use crate::ir_builder as build;
 use crate::items::Item;
 use crate::ty::Ty;
 use crate::units::info::Member;
-use crate::val::{OutKind, Outgoing, Val, Vk};
+use crate::val::{OutKind, Outgoing, Val, Validity, Vk};
 use ir::{ExprKind as K, FieldId};
 use wireloom_ir as ir;
 use wireloom_syntax::ast::{Expr, ExprKind, Ident, Path, Span};
@@ -29,13 +29,16 @@ impl Lower<'_, '_> {
                 fields.params = params.iter().map(|l| self.local_expr(*l)).collect();
                 let outer = (self.run.take(), self.ends.take());
                 let building = std::mem::replace(&mut self.building, true);
+                let before = std::mem::take(&mut self.validity);
                 let (made, block) = self.sub(|s| s.emit_unit(&fields));
                 self.building = building;
+                let validity = std::mem::replace(&mut self.validity, before);
                 let run = std::mem::replace(&mut self.run, outer.0);
                 let ends = std::mem::replace(&mut self.ends, outer.1);
                 made?;
                 let known = self.known_of(&fields);
-                Ok(Val::out(Outgoing { unit: u, kind: OutKind::Built(block), fields: known, run, params, ends }))
+                let kind = OutKind::Built(block);
+                Ok(Val::out(Outgoing { unit: u, kind, fields: known, run, params, ends, validity }))
             }
             Item::Alias(Ty::Record(r)) => self.record(r, fields, span),
             Item::Const(_)
@@ -80,6 +83,7 @@ impl Lower<'_, '_> {
                     run: None,
                     params: vec![],
                     ends: None,
+                    validity: Validity::Sure,
                 }),
                 _ => Val::error(),
             },
@@ -420,6 +424,7 @@ impl Lower<'_, '_> {
             run: None,
             params: vec![],
             ends: None,
+            validity: Validity::Sure,
         }))
     }
 

@@ -51,7 +51,7 @@ use crate::compiler::{Compiler, Reported, R};
 use crate::ir_builder as build;
 use crate::names::ModId;
 use crate::ty::Ty;
-use crate::val::{Val, Vk};
+use crate::val::{Val, Validity, Vk};
 use ir::{FaultKind, LocalId, StmtKind};
 use path_conditions::Fact;
 use std::collections::{HashMap, HashSet};
@@ -193,6 +193,8 @@ pub struct Lower<'c, 'a> {
     pub asked: Vec<LocalId>,
     /// Under which condition the message that is being built ends with its connection.
     pub ends: Option<ir::Expr>,
+    /// The validity of the message that is being built.
+    pub validity: Validity,
     /// Where the `out`s of the elements around lead.
     pub outlets: Vec<crate::apps::wire_ends::Outlet>,
     /// Instances that the message at hand has come through.
@@ -329,6 +331,7 @@ impl<'c, 'a> Lower<'c, 'a> {
             queued: false,
             run: None,
             ends: None,
+            validity: Validity::Sure,
             outlets: vec![],
             under_way: vec![],
             joins: None,

@@ -9,7 +9,7 @@ use super::{Kind, Lower};
 use crate::compiler::{Reported, R, T_BOOL, T_U16, T_U32, T_U64};
 use crate::ir_builder as build;
 use crate::ty::Ty;
-use crate::val::{OutKind, Outgoing, Val, Vk};
+use crate::val::{OutKind, Outgoing, Val, Validity, Vk};
 use ir::{BinOp, ExprKind as K, FaultKind, StmtKind};
 use std::rc::Rc;
 use wireloom_ir as ir;
@@ -114,12 +114,14 @@ impl Lower<'_, '_> {
         }
         let mut all = ir::Block::new();
         let (mut unit, mut params, mut ends) = (None, vec![], None);
+        let mut validity = Validity::Sure;
         for e in es {
             let v = self.expr(e, None)?;
             let out = self.message_of(&v, e.span)?;
             match &out.kind {
                 OutKind::Built(block) if unit.is_none_or(|u| u == out.unit) => {
                     all.extend(block.clone());
+                    validity = validity.and(out.validity);
                     params.extend(&out.params);
                     ends = out.ends.clone();
                     unit = Some(out.unit);
@@ -140,11 +142,14 @@ impl Lower<'_, '_> {
                 "an answer needs at least one message; `reply nothing` answers by silence",
             ));
         };
-        self.sink(
-            Val::out(Outgoing { unit, kind: OutKind::Built(all), fields: vec![], run: None, params, ends }),
-            sink,
-            span,
-        )
+        let (kind, fields) = (OutKind::Built(vec![]), vec![]);
+        let mut o = Outgoing { unit, kind, fields, run: None, params, ends, validity: Validity::Sure };
+        // A part may be the beginning of a message that the next ones go on with.
+        if validity != Validity::Sure {
+            all = self.read_behind(&o, all, es.len() as u32, span);
+        }
+        o.kind = OutKind::Built(all);
+        self.sink(Val::out(o), sink, span)
     }
 
     /// The message that a value is.
@@ -159,6 +164,7 @@ impl Lower<'_, '_> {
                     run: None,
                     params: vec![],
                     ends: None,
+                    validity: Validity::Sure,
                 }))
             }
             (Ty::Error | Ty::Never, _) => Err(Reported),
@@ -180,7 +186,7 @@ impl Lower<'_, '_> {
     pub fn outgoing(&mut self, v: &Val, span: Span) -> R<ir::Outgoing> {
         let o = self.message_of(v, span)?;
         Ok(match &o.kind {
-            OutKind::Built(body) => ir::Outgoing::Built { unit: o.unit, body: body.clone() },
+            OutKind::Built(_) => ir::Outgoing::Built { unit: o.unit, body: self.read_whole(&o, span)? },
             OutKind::Inner => return Err(Reported),
             OutKind::Pass { msg, edits } => {
                 let mut edits = edits.clone();

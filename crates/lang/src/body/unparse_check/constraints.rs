@@ -3,14 +3,15 @@
 //! E0433 if they certainly do not, else a guard.
 //!
 //! A condition is *closed* by the substitution of values for fields. Some conditions need values
-//! that the builder does not know: a parameter of the unit, items taken from answers. They are left
-//! to the receiver.
+//! that are not known before the message is written: items taken from answers, say. If its length
+//! depends on them, the written message is read again ([`Lower::validity`]). Other `require`s are
+//! left to the receiver.
 
 #![allow(clippy::wildcard_enum_match_arm, reason = "its functions look for a few kinds of ExprKind and FieldKind")]
 
 use super::super::Lower;
 use crate::body::built_message::{FieldSource, Fields, Piece};
-use crate::compiler::{R, T_BOOL, T_U32, T_U64};
+use crate::compiler::{Reported, R, T_BOOL, T_U32, T_U64};
 use crate::ir_builder as build;
 use crate::ir_builder::raw_path;
 use crate::ty::{Elem, Ty};
@@ -39,39 +40,45 @@ enum ListQuestion {
 
 impl Lower<'_, '_> {
     /// A condition of the grammar (or its opposite) that the message must fulfil, each part of it
-    /// as far as it is known.
-    pub fn required(&mut self, fields: &Fields, cond: &X, holds: bool, kind: FaultKind, at: ir::Span) -> R<()> {
-        let mut parts = vec![];
+    /// as far as it is known. Gives whether all of it is.
+    pub fn required(&mut self, fields: &Fields, cond: &X, holds: bool, kind: FaultKind, at: ir::Span) -> R<bool> {
+        let (mut parts, mut all) = (vec![], true);
         super::super::path_conditions::split(cond, holds, &mut parts);
         if build::as_bool(cond) == Some(!holds) {
             parts.push(build::boolean(false).into());
         }
         for p in parts {
-            let Some(ok) = self.closed(fields, &p)? else { continue };
-            self.owed(ok, kind, at, fields.span)?;
+            match self.closed(fields, &p)? {
+                Some(ok) => self.owed(ok, kind, at, fields.span)?,
+                None => all = false,
+            }
+        }
+        Ok(all)
+    }
+
+    /// The same of a condition that selects a case: another case may have another length.
+    fn selected(&mut self, fields: &Fields, cond: &X, holds: bool, at: ir::Span) -> R<()> {
+        if !self.required(fields, cond, holds, FaultKind::CONSTRAINT, at)? {
+            self.unsure();
         }
         Ok(())
     }
 
     fn owed(&mut self, ok: X, kind: FaultKind, at: ir::Span, span: Span) -> R<()> {
         if build::as_bool(&ok) == Some(false) {
-            let file = self
-                .cx
-                .m
-                .files
-                .get(at.file as usize)
-                .map_or("", String::as_str)
-                .rsplit('/')
-                .next()
-                .unwrap_or("")
-                .to_string();
-            return Err(self.cx.report(
-                Diagnostic::error("E0434", span, "this message is not valid")
-                    .label("the receiver would refuse it")
-                    .note(format!("the unit demands otherwise in line {} of {file}", at.line)),
-            ));
+            return Err(self.never_valid(at, span));
         }
         self.valid(ok, kind, span)
+    }
+
+    /// A message that a rule of its unit excludes.
+    pub fn never_valid(&mut self, rule: ir::Span, span: Span) -> Reported {
+        let path = self.cx.m.files.get(rule.file as usize).map_or("", String::as_str);
+        let file = path.rsplit('/').next().unwrap_or("");
+        let d = Diagnostic::error("E0434", span, "this message is not valid")
+            .label("the receiver would refuse it")
+            .note(format!("the unit demands otherwise in line {} of {file}", rule.line));
+        self.cx.report(d)
     }
 
     /// The written case must be the one that the receiver takes: no case before it applies, and its
@@ -101,11 +108,11 @@ impl Lower<'_, '_> {
                 && c.fields.iter().all(|f| matches!(self.field_ir(fields.unit, *f).kind, FieldKind::Nothing));
             match if empty { self.closed(fields, cond)? } else { None } {
                 Some(taken) => without = build::or(without, self.asked_for(fields, &taken, at)?),
-                None => self.required(fields, cond, false, FaultKind::CONSTRAINT, at)?,
+                None => self.selected(fields, cond, false, at)?,
             }
         }
         if let ir::Guard::When(cond) = &cases[chosen].guard {
-            self.required(fields, cond, true, FaultKind::CONSTRAINT, at)?;
+            self.selected(fields, cond, true, at)?;
         }
         let without = crate::fold::fold(&self.cx.m, &without);
         Ok((build::as_bool(&without) != Some(false)).then_some(without))
@@ -187,7 +194,10 @@ impl Lower<'_, '_> {
         self.ends_if(ends);
         match self.closed(fields, &ok)? {
             Some(ok) => self.owed(ok, FaultKind::CONSTRAINT, at, fields.span),
-            None => Ok(()),
+            None => {
+                self.unsure();
+                Ok(())
+            }
         }
     }
 
@@ -273,6 +283,14 @@ impl Lower<'_, '_> {
         match &*e.kind {
             K::Read(p) | K::Case(p, _) | K::Count(p) | K::Raw(p) if p.root == Root::This => self.leaf_at(fields, e, p),
             K::UnitParam(Root::This, i) => Ok(fields.params.get(*i as usize).cloned()),
+            // The parts whose length a field holds are measured.
+            K::Builtin(Builtin::LenBytes, of) => match &*of[0].kind {
+                K::Raw(p) if p.root == Root::This => match p.steps[..] {
+                    [Step::Field(f)] => self.written(fields, f),
+                    _ => Ok(None),
+                },
+                _ => Ok(None),
+            },
             _ => match self.query(fields.unit, e) {
                 Some((l, q)) => self.ask(fields, l, &q),
                 None => Ok(None),

@@ -33,9 +33,17 @@ impl Lower<'_, '_> {
             Some((_, FieldSource::Pieces(ps), _)) if self.loose_items(&ps).is_some() => return Ok(()),
             Some((_, FieldSource::Pieces(ps), _)) => self.pieces_count(&ps),
             Some((_, FieldSource::Source(e), _)) => self.item_count(&e)?,
-            Some(_) => return Ok(()),
+            // Counted where it is written.
+            Some((_, FieldSource::InOrder(_), _)) => return Ok(()),
+            Some((_, FieldSource::Slices(_) | FieldSource::Value(_), _)) => {
+                self.unsure();
+                return Ok(());
+            }
         };
-        let Some(n) = self.closed(fields, n)? else { return Ok(()) };
+        let Some(n) = self.closed(fields, n)? else {
+            self.unsure();
+            return Ok(());
+        };
         let ok = if same_sum(&self.cx.m, &items, &n) {
             build::boolean(true)
         } else {
@@ -83,13 +91,17 @@ impl Lower<'_, '_> {
     pub fn pieces_count(&self, pieces: &[Piece]) -> ir::Expr {
         let mut n = build::u64(0);
         for p in pieces {
-            let joined = match p {
-                Piece::Ready(v, _) => self.joined_run(v).map(|j| (j.count.clone(), j.each)),
-                Piece::Built(_) => None,
+            let (joined, list) = match p {
+                Piece::Ready(v, _) => {
+                    let list = v.kind.as_pure().and_then(build::raw_path).filter(|at| self.is_list(at));
+                    (self.joined_run(v).map(|j| (j.count.clone(), j.each)), list)
+                }
+                Piece::Built(_) => (None, None),
             };
-            let of = match joined {
-                Some((count, each)) => build::bin(n.ty, BinOp::Mul, build::cast(n.ty, count), build::u64(each)),
-                None => build::u64(1),
+            let of = match (joined, list) {
+                (Some((count, each)), _) => build::bin(n.ty, BinOp::Mul, build::cast(n.ty, count), build::u64(each)),
+                (None, Some(list)) => build::cast(n.ty, build::count(list.clone())),
+                (None, None) => build::u64(1),
             };
             n = build::bin(n.ty, BinOp::Add, n, of);
         }

@@ -92,8 +92,12 @@ impl Lower<'_, '_> {
                     None => self.stays(c, n, taken)?,
                 },
                 FieldKind::StreamBytes { extent: Extent::Length(n) } => self.stays(c, n, taken)?,
-                FieldKind::List { extent: ListExtent::Count(n), .. } if !c.edited(*f) => self.stays(c, n, taken)?,
+                FieldKind::List { extent, element, .. } => self.ends_still(c, *f, (extent, *element), taken)?,
                 FieldKind::Unit { args, .. } | FieldKind::StreamUnit { args, .. } => {
+                    // A list inside of it was edited: its conditions are its unit's.
+                    if c.edited(*f) {
+                        self.again_always(c);
+                    }
                     for a in args {
                         self.stays(c, a, taken)?;
                     }
@@ -105,7 +109,70 @@ impl Lower<'_, '_> {
         Ok(())
     }
 
+    /// A list ends where it did, or where its edits have put its last item.
+    fn ends_still(
+        &mut self,
+        c: &mut Changed,
+        f: FieldId,
+        (extent, element): (&ListExtent, FieldId),
+        taken: &X,
+    ) -> R<()> {
+        let edited = c.edited(f);
+        match extent {
+            ListExtent::Count(n) if !edited => return self.stays(c, n, taken),
+            ListExtent::Count(_) => self.again_always(c),
+            ListExtent::Fold { init, holds, step, done } => {
+                let all = [Some(init), holds.as_ref(), Some(step), Some(done)];
+                let same = |e: &X| self.as_sent(c, e).is_some_and(|now| now == self.as_read(c, e));
+                if edited || !all.into_iter().flatten().all(same) {
+                    self.again_always(c);
+                }
+            }
+            ListExtent::Until(_) | ListExtent::ToEnd => {
+                if edited && self.has_folds(c.unit, element, 0) {
+                    self.again_always(c);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the end of a list in this field, or inside of it, depends on its items.
+    fn has_folds(&self, unit: ir::UnitId, f: FieldId, depth: u32) -> bool {
+        let inside = |u: ir::UnitId, fields: &[FieldId]| fields.iter().any(|f| self.has_folds(u, *f, depth + 1));
+        match self.field_ir(unit, f).kind {
+            _ if depth > ir::layout::MAX_DEPTH => true,
+            FieldKind::List { extent: ListExtent::Fold { .. }, .. } => true,
+            FieldKind::List { element, .. } => inside(unit, &[element]),
+            FieldKind::Unit { unit, .. } => inside(unit, &self.cx.m.units[unit.index()].body),
+            FieldKind::Switch { cases } => cases.iter().any(|case| inside(unit, &case.fields)),
+            FieldKind::UInt { .. }
+            | FieldKind::Number { .. }
+            | FieldKind::Varint { .. }
+            | FieldKind::Bytes { .. }
+            | FieldKind::Literal { .. }
+            | FieldKind::Flag { .. }
+            | FieldKind::StreamBytes { .. }
+            | FieldKind::StreamUnit { .. }
+            | FieldKind::Let { .. }
+            | FieldKind::Require { .. }
+            | FieldKind::Recover { .. }
+            | FieldKind::Pass { .. }
+            | FieldKind::Align { .. }
+            | FieldKind::Nothing => false,
+        }
+    }
+
+    /// The changed message is parsed again in any case.
+    fn again_always(&mut self, c: &mut Changed) {
+        self.again(c, &build::boolean(true)).when = build::boolean(true);
+    }
+
     fn case_stays(&mut self, c: &mut Changed, switch: FieldId, cases: &[ir::Case], taken: &X) -> R<()> {
+        // A list in one of the cases was edited.
+        if c.edited(switch) {
+            self.again_always(c);
+        }
         let chunked = self.chunks.clone().and_then(|name| {
             let named = |f: &FieldId| self.field_ir(c.unit, *f).name.as_deref() == Some(name.as_str());
             cases.iter().position(|case| case.fields.iter().any(named))
@@ -441,7 +508,9 @@ fn appended_name(body: &ir::Block) -> Option<&X> {
         | Emit::Number { .. }
         | Emit::Varint(_)
         | Emit::Items { .. }
-        | Emit::InOrder { .. } => None,
+        | Emit::InOrder { .. }
+        | Emit::Mark(_)
+        | Emit::Whole { .. } => None,
     }
 }
 

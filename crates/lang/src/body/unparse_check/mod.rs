@@ -7,5 +7,6 @@
 pub mod constraints;
 pub mod counts;
 pub mod edits;
+pub mod list_ends;
 pub mod prefix;
 pub mod whitespace;

@@ -84,9 +84,13 @@ impl Lower<'_, '_> {
                 build::not(X::new(T_BOOL, K::InRanges(value, ranges)))
             }
             Emit::Number { radix: 10, .. } if (b'0'..=b'9').all(|d| run.has(d)) => build::boolean(false),
-            Emit::UInt { .. } | Emit::Number { .. } | Emit::Varint(_) | Emit::Items { .. } | Emit::InOrder { .. } => {
-                return Ok(())
-            }
+            Emit::UInt { .. }
+            | Emit::Number { .. }
+            | Emit::Varint(_)
+            | Emit::Items { .. }
+            | Emit::InOrder { .. }
+            | Emit::Mark(_)
+            | Emit::Whole { .. } => return Ok(()),
         };
         let ok = crate::fold::fold(&self.cx.m, &ok);
         self.valid_because(
