@@ -52,6 +52,10 @@ FRAMES = [
      / IPv6ExtHdrRouting(addresses=["2001:db8::9"]) / IPv6ExtHdrFragment(offset=0, m=0, id=0x99) / U / b"only"),
     ("eth ip6 fragment", ETH / V6 / IPv6ExtHdrFragment(nh=17, offset=44, m=1, id=0x99) / b"a later fragment"),
     ("eth ip6 routing dest2 tcp", ETH / V6 / IPv6ExtHdrRouting(addresses=["2001:db8::9"]) / IPv6ExtHdrDestOpt() / T),
+    ("eth ip6 dest ext ext2 ext3 ext4 tcp", ETH / V6 / IPv6ExtHdrDestOpt() / IPv6ExtHdrDestOpt() / IPv6ExtHdrDestOpt() / IPv6ExtHdrDestOpt()
+     / IPv6ExtHdrDestOpt() / T),
+    ("eth ip6 hop dest ext fragment dest2 ext3 udp", ETH / V6 / IPv6ExtHdrHopByHop() / IPv6ExtHdrDestOpt() / IPv6ExtHdrDestOpt()
+     / IPv6ExtHdrFragment(offset=0, m=0, id=0x9A) / IPv6ExtHdrDestOpt() / IPv6ExtHdrDestOpt() / U),
     ("eth ip4 ah tcp", ETH / V4 / AH(nh=6, payloadlen=4, spi=0x1001, seq=3, icv=b"i" * 12) / T),
     ("eth ip6 ah udp", ETH / V6 / AH(nh=17, payloadlen=5, spi=0x1002, seq=4, icv=b"i" * 12, padding=b"pppp") / U),
     ("eth ip4 esp", ETH / V4 / ESP(spi=0x2001, seq=8, data=b"e" * 32)),
@@ -110,6 +114,7 @@ DESTINATION = [(".next", "ipv6.dstopts.nxt"), (".size", "ipv6.dstopts.len")]
 FIELDS = {
     "eth": ETHER, "vlan": VLAN, "vlan2": VLAN, "mpls": LABEL, "mpls2": LABEL, "mpls3": LABEL, "arp": ARPS, "ip4": IPV4, "ip6": IPV6,
     "hop": [(".next", "ipv6.hopopts.nxt"), (".size", "ipv6.hopopts.len")], "dest": DESTINATION, "dest2": DESTINATION,
+    "ext": DESTINATION, "ext2": DESTINATION, "ext3": DESTINATION, "ext4": DESTINATION,
     "routing": [(".next", "ipv6.routing.nxt"), (".size", "ipv6.routing.len"), (".type", "ipv6.routing.type"), (".left", "ipv6.routing.segleft")],
     "fragment": [(".next", "ipv6.fraghdr.nxt"), (".offset", "ipv6.fraghdr.offset"), (".more", "ipv6.fraghdr.more"), (".id", "ipv6.fraghdr.ident")],
     "ah": [(".next", "ah.next_header"), (".words", "ah.length"), (".spi", "ah.spi"), (".sequence", "ah.sequence"), ("crc32(.icv)", "ah.icv")],
@@ -255,6 +260,8 @@ AS = ["-d", "udp.port==5004,rtp", "-d", "udp.port==4433,quic", "-d", "udp.port==
 
 
 def kind_of(member):
+    if member.rstrip("123456789") == "ext":  # options in all frames here
+        return "dest"
     return member.removeprefix("inner_").rstrip("123456789") if not member.endswith(("ip4", "ip6", "icmp6")) else member.removeprefix("inner_")
 
 

@@ -1,6 +1,7 @@
 //! Frames that are not parsed are counted, interpreted and compiled alike, and pass all the same:
 //! SNAP, and a third tag. `--log-faults` tells of each kind.
 
+use wireloom_interp::frames::chains;
 use wireloom_tests::folder::Folder;
 use wireloom_tests::{finish, plain, quickly_compiled, Wireloom};
 
@@ -65,13 +66,7 @@ fn what_is_not_looked_into_is_told() {
         frame(&[], 38, &bridge),
         frame(&[], 0x0805, &IP),
     ];
-    let mut all = vec![0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 1, 0, 0, 0];
-    for f in &frames {
-        let n = f.len() as u32;
-        all.extend([7, 0, n, n].iter().flat_map(|w: &u32| w.to_le_bytes()));
-        all.extend(f);
-    }
-    std::fs::write(folder.file("in.pcap"), all).expect("written");
+    std::fs::write(folder.file("in.pcap"), capture(&frames)).expect("written");
     let runs = APPS.iter().flat_map(|a| [&[][..], &["--interpret"]].map(|how| (a, how)));
     for ((handlers, faults), how) in runs {
         std::fs::write(folder.file("told.loom"), app(handlers)).expect("written");
@@ -95,6 +90,57 @@ fn what_is_not_looked_into_is_told() {
             others.filter(|f| said.contains(f)).all(|f| f == "faults" && said.contains("0 faults")),
             "{handlers} {how:?}: {said}"
         );
+    }
+}
+
+/// Chains of extension headers in front of a SYN to port 22. Each is seen, or `transport_unknown`.
+const GATE: &str = "on wire(p) {
+        if p.tcp and p.tcp.dst == 22 { others += 1 } else if p.transport_unknown { seen += 1 } else { p -> far }
+    }";
+
+/// Whether a chain has a fragment header or AH in a place that is not parsed. That is behind
+/// another of them, behind options of a routed packet, or in front of three headers.
+fn stands_wrong(chain: &[u8]) -> bool {
+    let routed = chain.windows(2).position(|w| w == [43, 60]).map(|n| n + 1);
+    let marks = chain.iter().enumerate().filter(|(_, k)| [44, 51].contains(*k)).map(|(n, _)| n);
+    let marks: Vec<usize> = marks.collect();
+    marks.len() > 1 || marks.iter().any(|n| routed.is_some_and(|r| r < *n) || n + 3 < chain.len())
+}
+
+/// A capture of these frames.
+fn capture(frames: &[Vec<u8>]) -> Vec<u8> {
+    let mut all = vec![0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 1, 0, 0, 0];
+    for f in frames {
+        let n = f.len() as u32;
+        all.extend([7, 0, n, n].iter().flat_map(|w: &u32| w.to_le_bytes()));
+        all.extend(f);
+    }
+    all
+}
+
+/// Every chain of up to five extension headers: none hides the port. Up to four are parsed in any
+/// order, if a fragment header or AH stands once, with at most two behind it.
+#[test]
+fn extension_headers_hide_no_port() {
+    if plain() {
+        return;
+    }
+    let folder = Folder::new("extensions");
+    let all = chains(5);
+    let frames: Vec<_> = all.iter().map(|c| c.1.clone()).collect();
+    let parsed: Vec<_> = all.iter().filter(|c| c.0.len() <= 4 && !stands_wrong(&c.0)).map(|c| c.1.clone()).collect();
+    std::fs::write(folder.file("all.pcap"), capture(&frames)).expect("written");
+    std::fs::write(folder.file("parsed.pcap"), capture(&parsed)).expect("written");
+    std::fs::write(folder.file("told.loom"), app(GATE)).expect("written");
+    for (file, sent, how) in ["all", "parsed"].iter().flat_map(|f| [(f, 0, ""), (f, 0, "--interpret")]) {
+        let mut command = Wireloom::program();
+        command.current_dir(folder.path()).args(["run", "told.loom", "--bind", &format!("wire=pcap:{file}.pcap")]);
+        command.args(["--bind", "far=null", "--dump", "counters=counters.json"]);
+        let out = finish(quickly_compiled(command.args((!how.is_empty()).then_some(how))));
+        assert!(out.code == Some(0) && out.text.contains(&format!(" {sent} sent")), "{file} {how}: {}", out.text);
+        let counters = std::fs::read_to_string(folder.file("counters.json")).expect("counters");
+        let hidden = counters.contains("\"seen\": 0") || counters.contains("\"seen\":0");
+        assert_eq!(hidden, *file == "parsed", "{file} {how}: {counters}");
     }
 }
 

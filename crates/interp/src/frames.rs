@@ -14,10 +14,12 @@ use wireloom_runtime::core::app::AppCore;
 use wireloom_runtime::{App, Program};
 
 mod beside;
+mod headers;
 mod host;
 mod mutate;
 mod tables;
 pub use beside::Beside;
+pub use headers::{chains, extended};
 use host::Host;
 pub use mutate::{samples, Mutator};
 

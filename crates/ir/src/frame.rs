@@ -135,9 +135,21 @@ fn summed_with(m: &Module, layers: &[Layer], layer: u32) -> Vec<u32> {
         .collect()
 }
 
-/// Whether header `from` can be followed, directly or not, by `to`.
+/// Whether header `from` can be followed, directly or not, by `to`. Each header is looked at once,
+/// since many ways may lead to it.
 pub fn leads_to(layers: &[Layer], from: u32, to: u32) -> bool {
-    layers[to as usize].after.iter().filter_map(|a| a.layer).any(|k| k == from || leads_to(layers, from, k))
+    let (mut seen, mut left) = (BTreeSet::from([to]), vec![to]);
+    while let Some(n) = left.pop() {
+        for k in layers[n as usize].after.iter().filter_map(|a| a.layer) {
+            if k == from {
+                return true;
+            }
+            if seen.insert(k) {
+                left.push(k)
+            }
+        }
+    }
+    false
 }
 
 /// Bytes by which a field moves the position; of bit fields only the last one of a group does.

@@ -39,6 +39,24 @@ fn xdp_firewall() {
     assert!(sum.counted > 1000, "{sum:?}");
 }
 
+/// Every chain of up to four extension headers in front of a port: it is seen, or said to be
+/// hidden, and nothing passes.
+#[test]
+fn extension_headers() {
+    let folder = Folder::new("xdp-extensions");
+    let text = "app gate {
+    port wire = nic(\"eth0\")
+    counter caught
+    on wire(p) {
+        if p.tcp and p.tcp.dst == 22 or p.transport_unknown { caught += 1 } else { p -> wire }
+    }
+}
+";
+    let all = wireloom_interp::frames::chains(4);
+    let Some(sum) = compare(&written(&folder, text), &[], |each| all.iter().for_each(|c| each(&c.1))) else { return };
+    assert_eq!((sum.counted, sum.sent), (all.len() as u64, 0), "{sum:?}");
+}
+
 /// A copy of an app with smaller tables: maps are made whole at the start.
 fn smaller(folder: &Folder, name: &str, table: (&str, &str)) -> PathBuf {
     let text = std::fs::read_to_string(app(name)).expect("the app is there");

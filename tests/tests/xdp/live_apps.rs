@@ -27,6 +27,43 @@ fn started(net: &Net, app: &str) -> (Process, String) {
     (net.app("s", app, &args), control)
 }
 
+/// Frames to a port, which extension headers or small fragments hide. The stack answers all of them
+/// without the firewall, and none with it.
+#[test]
+fn no_port_is_hidden_live() {
+    if !has_xdp() {
+        return;
+    }
+    let Some(net) = Net::new(&["a", "b"], &TOOLS) else { return };
+    net.link(("a", "a0", "02:00:00:00:0a:01"), ("b", "b0", "02:00:00:00:0b:01"));
+    for (ns, dev) in [("a", "a0"), ("b", "b0")] {
+        net.sh(ns, &format!("sysctl -qw net.ipv6.conf.{dev}.disable_ipv6=0"));
+    }
+    net.sh("a", "ip addr add 10.8.0.1/24 dev a0; ip addr add fd00::1/64 dev a0 nodad");
+    net.sh("b", "ip addr add 10.8.0.2/24 dev b0; ip addr add fd00::2/64 dev b0 nodad");
+    let ends = [("a", "10.8.0.2", "fd00::2", "02:00:00:00:0b:01"), ("b", "10.8.0.1", "fd00::1", "02:00:00:00:0a:01")];
+    for (ns, v4, v6, mac) in ends {
+        let dev = if ns == "a" { "a0" } else { "b0" };
+        for address in [v4, v6] {
+            net.sh(ns, &format!("ip neigh replace {address} lladdr {mac} dev {dev} nud permanent"));
+        }
+    }
+    ready(&net, &[("a", "a0"), ("b", "b0")]);
+    let script = wireloom_tests::root().join("tests/packets/hidden_ports.py").display().to_string();
+    let answered = || net.sh("b", &format!("python3 {script} b0")).trim().to_string();
+    assert_eq!(answered(), "v6 v6+60 v6+60+60 v6+60+43+60 v6+60x7 v6+44+60 v4 v4/8");
+    let control = net.folder.join("control").display().to_string();
+    let mut app = net.app("a", "xdp_firewall", &["--bind", "wire=nic:a0", "--control", &control]);
+    let rule = ["table", "ports", "insert", "proto=6", "port=22", "action=drop", "--control", &control];
+    assert_eq!(Wireloom::command(&rule).code, Some(0));
+    assert_eq!(answered(), "");
+    let count = |name: &str| asked(&control, &["counter", name]).to_string();
+    assert!(count("by_port").contains('6'), "{}", count("by_port"));
+    // The seven headers, and both fragments.
+    assert!(count("by_hiding").contains('3'), "{}", count("by_hiding"));
+    app.kill();
+}
+
 /// A command at a running app, in JSON.
 fn asked(control: &str, args: &[&str]) -> Value {
     let said = Wireloom::command(&[args, &["--json", "--control", control]].concat());

@@ -1,5 +1,6 @@
 //! Frames to test programs with: a few well-formed ones of most kinds, and changes of given ones.
 
+use super::headers::{ether, extended, ip6, tcp};
 use super::FrameIn;
 use crate::generate::Rng;
 
@@ -175,16 +176,6 @@ fn checksum(parts: &[&[u8]]) -> [u8; 2] {
     (!(sum as u16)).to_be_bytes()
 }
 
-fn ether(kind: u16, tags: &[u16], rest: &[u8]) -> Vec<u8> {
-    let mut f = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1];
-    for t in tags {
-        f.extend([0x81, 0, (t >> 8) as u8, *t as u8]);
-    }
-    f.extend(kind.to_be_bytes());
-    f.extend_from_slice(rest);
-    f
-}
-
 fn ip4(src: [u8; 4], dst: [u8; 4], proto: u8, fragment: u16, options: &[u8], rest: &[u8]) -> Vec<u8> {
     let words = 5 + options.len() / 4;
     let total = (words * 4 + rest.len()) as u16;
@@ -202,17 +193,6 @@ fn ip4(src: [u8; 4], dst: [u8; 4], proto: u8, fragment: u16, options: &[u8], res
     h
 }
 
-fn ip6(next: u8, rest: &[u8]) -> Vec<u8> {
-    let mut h = vec![0x60, 0, 0, 0];
-    h.extend((rest.len() as u16).to_be_bytes());
-    h.extend([next, 33]);
-    for end in [1, 2] {
-        h.extend([0x20, 1, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, end]);
-    }
-    h.extend_from_slice(rest);
-    h
-}
-
 /// A segment or datagram with the checksum that goes with these addresses.
 fn summed(proto: u8, src: [u8; 4], dst: [u8; 4], mut segment: Vec<u8>, at: usize) -> Vec<u8> {
     let length = (segment.len() as u16).to_be_bytes();
@@ -226,15 +206,6 @@ fn udp(sport: u16, dport: u16, payload: &[u8]) -> Vec<u8> {
     [sport, dport, 8 + payload.len() as u16, 0].into_iter().for_each(|w| u.extend(w.to_be_bytes()));
     u.extend_from_slice(payload);
     u
-}
-
-fn tcp(sport: u16, dport: u16, flags: u8, options: &[u8], payload: &[u8]) -> Vec<u8> {
-    let mut t = Vec::new();
-    [sport, dport].into_iter().for_each(|w| t.extend(w.to_be_bytes()));
-    t.extend([0, 0, 0, 1, 0, 0, 0, 2, (5 + options.len() as u8 / 4) << 4, flags, 0x10, 0, 0, 0, 0, 0]);
-    t.extend_from_slice(options);
-    t.extend_from_slice(payload);
-    t
 }
 
 fn icmp(kind: u8, code: u8, rest: &[u8]) -> Vec<u8> {
@@ -283,6 +254,10 @@ pub fn samples(public: &[[u8; 4]]) -> Vec<Vec<u8>> {
         ether(0x86dd, &[], &ip6(6, &tcp(4001, 22, 2, &mss, b""))),
         ether(0x86dd, &[], &ip6(58, &icmp(128, 0, &[0, 7, 0, 5]))),
         ether(0x86dd, &[], &ip6(0, &[&[17, 0, 5, 2, 0, 0, 1, 0][..], &udp(1, 2, b"hop")].concat())),
+        extended(&[60, 60]),
+        extended(&[0, 60, 43, 44, 60, 0]),
+        extended(&[60; 6]),
+        ether(0x800, &[], &ip4(host, server, 6, 0x2000, &[], &syn[..8])),
         ether(0x88b5, &[], b"experimental"),
     ];
     let ends = if public.is_empty() { &[[198, 51, 100, 1]][..] } else { public };
