@@ -68,13 +68,13 @@ impl Gen<'_> {
             At::Unit(i) => Some(i.clone()),
             At::Field(i, f) if i.head == Some(Head::Frame) => {
                 match self.layers(i.unit).iter().position(|l| l.header == *f) {
-                    Some(n) => Some(self.header_inst(
-                        i.unit,
-                        n as u32,
-                        self.layers(i.unit)[n].unit,
-                        &i.at,
-                        &self.place_in(&i.at, &format!("at[{n}]")),
-                    )),
+                    Some(n) => {
+                        let begin = match self.frames.at_hand {
+                            Some(k) if k as usize == n => "h".to_string(),
+                            _ => self.place_in(&i.at, &format!("at[{n}]")),
+                        };
+                        Some(self.header_inst(i.unit, n as u32, self.layers(i.unit)[n].unit, &i.at, &begin))
+                    }
                     None => Some(i.clone()),
                 }
             }

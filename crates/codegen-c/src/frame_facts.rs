@@ -12,6 +12,8 @@ pub(crate) struct Frames {
     /// Units that have a `NAME_fast`, and a `NAME_most`.
     pub common: BTreeSet<u32>,
     pub most: BTreeSet<u32>,
+    /// The header that `h` points to, while conditions behind it are written.
+    pub at_hand: Option<u32>,
     /// Handlers of frames that may fault or take scratch.
     pub scratch: BTreeSet<usize>,
     /// Slots by (frame unit, layer, field); the length of the field, if it varies, is in the next

@@ -152,8 +152,17 @@ impl<'m> Gen<'m> {
                 ),
             };
             let join = self.join_of_ways();
-            text.push_str(&format!("/* {title} */\n{name}:;\n{join}do {{\n{header}{found}at += size;\ngoto {name}_end;\n}} while (0);\n{absent}{name}_end:;\n"));
+            text.push_str(&format!("/* {title} */\n{name}:;\n{join}do {{\n{header}{found}at += size;\n"));
+            // A walk that comes back to this place has no `h`.
+            if chain.get(&Some(n)).into_iter().flatten().any(|x| x.again.is_some()) {
+                text.push_str(&format!("goto {name}_end;\n}} while (0);\n{absent}{name}_end:;\n"));
+                follow(self, Some(n), &mut text);
+                continue;
+            }
+            self.frames.at_hand = Some(n);
             follow(self, Some(n), &mut text);
+            self.frames.at_hand = None;
+            text.push_str(&format!("}} while (0);\n{absent}"));
         }
         text + "done:;\n"
     }

@@ -423,12 +423,12 @@ fn generated(seed: u64) -> String {
 fn generated_queues() {
     let mut sum = Crossed::default();
     for seed in wireloom_tests::programs::seeds(3) {
-        let n = std::cell::Cell::new(0);
         let some = |each: Taker| {
+            let mut n = 0;
             long_and_short(&mut |bytes| {
-                n.set(n.get() + 1);
+                n += 1;
                 // Each program sees some of them.
-                if (n.get() + seed).is_multiple_of(9) {
+                if (n + seed).is_multiple_of(9) {
                     each(bytes)
                 }
             })
