@@ -10,7 +10,7 @@ use wireloom_tests::whole::{accepted, placed_app, Features, Kind, Parts, BACK_PO
 
 /// Programs of an app, and frames for each.
 const TOGETHER: usize = 12;
-const EACH: usize = 60;
+const EACH: usize = 80;
 
 /// Places of the two segments.
 const CPU: (&str, &str) = ("cpu(0)", "cpu(0)");
