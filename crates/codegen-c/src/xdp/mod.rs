@@ -286,12 +286,12 @@ fn kept(walk: &str) -> String {
     walk.split_inclusive('\n').map(noted).collect()
 }
 
-/// The common path without the notes of places that nothing reads: `used` has all other code.
-fn without_notes(fast: &str, used: Option<&str>) -> String {
-    let Some(used) = used else { return fast.to_string() };
-    let reads = |place: &str| used.contains(place) || fast.matches(place).count() > 1;
+/// A walk without the notes of places that nothing reads: `used` has all other code.
+fn without_notes(walk: &str, used: Option<&str>) -> String {
+    let Some(used) = used else { return walk.to_string() };
+    let reads = |place: &str| used.contains(place) || walk.matches(place).count() > 1;
     let is_kept = |line: &&str| place_of(line).is_none_or(reads);
-    fast.split_inclusive('\n').filter(is_kept).collect()
+    walk.split_inclusive('\n').filter(is_kept).collect()
 }
 
 /// Whether texts have text or bytes.
@@ -447,7 +447,7 @@ impl<'m> Gen<'m> {
     /// form.
     fn xdp_walk(&mut self, u: UnitId, used: Option<&str>) -> Option<String> {
         let chain = self.graph(u).chain()?;
-        let body = kept(&self.open_chain(u, &chain));
+        let body = kept(&without_notes(&self.open_chain(u, &chain), used));
         let fast = self.open_common(u, &chain).map(|(body, _)| without_notes(&body, used));
         let near = self.xdp_near_walk(u, &chain).unwrap_or_default();
         let name = names::unit(self.m, u);
