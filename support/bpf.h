@@ -267,8 +267,13 @@ WL_INLINE uint64_t wl_join_le(const uint8_t *p, const unsigned n) { uint64_t v =
 #define WL_SPACE(p, n) ({ uint8_t *q_ = (uint8_t *)(p); if (!WL_SURE(x, q_, n)) { WL_KEEP(q_); if (q_ + (n) > x->end) goto lost; } q_; })
 /* Copies of a constant size that is a power of two: one load and one store. */
 #define memcpy(d, s, n) __builtin_memcpy(__builtin_assume_aligned((d), (n)), (s), (n))
-/* Stores the low n bytes of a number. */
-WL_INLINE void wl_put_at(uint8_t *d, unsigned __int128 v, const unsigned n, const bool big) { _Pragma("unroll") for (unsigned i = 0; i < n; i++) d[big ? n - 1 - i : i] = (uint8_t)(v >> (8 * i)); }
+/* Stores the low n bytes of a number. BPF has no shifts of 128 bits but by a constant. */
+WL_INLINE void wl_put_few(uint8_t *d, uint64_t v, const unsigned n, const bool big) { _Pragma("unroll") for (unsigned i = 0; i < n; i++) d[big ? n - 1 - i : i] = (uint8_t)(v >> (8 * i)); }
+WL_INLINE void wl_put_at(uint8_t *d, unsigned __int128 v, const unsigned n, const bool big) {
+    if (n <= 8) { wl_put_few(d, (uint64_t)v, n, big); return; }
+    wl_put_few(big ? d + n - 8 : d, (uint64_t)v, 8, big);
+    wl_put_few(big ? d : d + 8, (uint64_t)(v >> 64), n - 8, big);
+}
 
 /* Bytes that are built as words, in the place of others; places and numbers are constants. */
 #define WL_BYTES_LOW(n) ((n) >= 8 ? UINT64_MAX : (UINT64_C(1) << 8 * ((n) & 7)) - 1)
@@ -597,6 +602,8 @@ WL_INLINE bool wl_cut(wl_fx *x, wl_view *v, const uint32_t pos, const uint32_t n
     if (sizeof(v) == 8) (v) ^= (__typeof__(v))WL_ANEW; \
     else { uint32_t f_ = (uint32_t)(v); const uint32_t z32_ = (uint32_t)WL_ANEW; __asm__("%0 ^= %1" : "+w"(f_) : "w"(z32_)); (v) = (__typeof__(v))f_; } \
 } while (0)
+/* Of a number of more than 64 bits. */
+#define WL_FORGET_WIDE(v) ((v) ^= (unsigned __int128)WL_ANEW << 64 | WL_ANEW)
 #ifdef WL_BYTES
 #include "bpf_bytes.h"
 #endif

@@ -19,6 +19,7 @@ mod queues;
 mod races;
 mod whole;
 
+mod wide_numbers;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};

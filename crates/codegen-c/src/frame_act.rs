@@ -415,6 +415,7 @@ pub(crate) fn store(at: &str, field: &Field, value: &str) -> String {
                         if *big { format!("__builtin_bswap{w}((uint{w}_t){value})") } else { value.to_string() };
                     format!("{{ uint{w}_t w_ = {swapped}; memcpy({at}, &w_, {bytes}); }}")
                 }
+                (n @ 9.., big) => format!("wl_put_at({at}, {value}, {n}, {big});"),
                 (n, _) => format!(
                     "for (unsigned i_ = 0; i_ < {n}; i_++) ({at})[{}] = (uint8_t)({value} >> (8 * i_));",
                     if *big { format!("{n} - 1 - i_") } else { "i_".into() }

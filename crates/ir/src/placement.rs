@@ -70,8 +70,8 @@ pub fn fate(m: &Module, from: Option<PortId>, to: PortId) -> Option<Fate> {
 /// of these.
 pub fn is_value(m: &Module, ty: TyId) -> bool {
     match m.ty(ty) {
-        Ty::Unit | Ty::Bool | Ty::Ip | Ty::Endpoint => true,
-        Ty::UInt(bits) | Ty::Int(bits) => *bits <= 64,
+        Ty::Unit | Ty::Bool | Ty::Ip | Ty::Endpoint | Ty::UInt(_) => true,
+        Ty::Int(bits) => *bits <= 64,
         Ty::Option(t) => is_value(m, *t),
         Ty::Record(r) => m.records[r.index()].fields.iter().all(|f| is_value(m, f.1)),
         Ty::Tuple(ts) => ts.iter().all(|t| is_value(m, *t)),
@@ -298,8 +298,7 @@ impl Search<'_> {
     }
 
     fn expr(&mut self, span: Span, e: &Expr) {
-        let wide = matches!(&*e.kind, ExprKind::Cast(_)) || matches!(self.m.ty(e.ty), Ty::UInt(128));
-        if !wide && !matches!(&*e.kind, ExprKind::Local(_)) && !is_passing(self.m, e.ty) {
+        if !matches!(&*e.kind, ExprKind::Local(_) | ExprKind::Cast(_)) && !is_passing(self.m, e.ty) {
             let what = format!("{} cannot be read in XDP", kind_of(self.m, e.ty));
             self.add("E0671", span, what, "read fields that are numbers, addresses or bytes");
         }
@@ -353,7 +352,8 @@ impl Search<'_> {
 }
 
 /// The hint for numbers that a limiter may have made.
-const WIDE: &str = "limiters and meters need such numbers: leave the handler to the CPU, or count with `update`";
+const WIDE: &str =
+    "limiters and meters multiply such numbers, too: leave the handler to the CPU, or count with `update`";
 
 /// Whether the compiler has named a local.
 fn is_made(name: &str) -> bool {

@@ -681,7 +681,8 @@ impl<'m> BodyGen<'_, 'm> {
                     self.forget_at(ty, &format!("{place}.{member}"), text)
                 }
             }
-            Ty::Unit | Ty::UInt(_) | Ty::List(..) | Ty::Msg(_) => {}
+            Ty::UInt(_) => text.push_str(&format!("WL_FORGET_WIDE({place}); ")),
+            Ty::Unit | Ty::List(..) | Ty::Msg(_) => {}
         }
     }
 

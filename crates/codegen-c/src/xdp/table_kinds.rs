@@ -296,6 +296,7 @@ impl<'m> BodyGen<'_, 'm> {
         self.check(key.may_fault());
         let copy = match self.g.m.ty(t.key) {
             Ty::Ip => "__builtin_memcpy(k_.b, &key_, 16);",
+            Ty::UInt(128) => "{ const wl_ip b_ = wl_u128_ip(key_); __builtin_memcpy(k_.b, &b_, 16); }",
             Ty::Unit
             | Ty::Bool
             | Ty::UInt(_)

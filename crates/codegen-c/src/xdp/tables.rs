@@ -181,6 +181,12 @@ impl<'m> Gen<'m> {
                     pack.push_str(&put(at, n, &format!("(uint64_t)({place})")));
                     unpack.push_str(&format!("{place} = (__typeof__({place}))({});\n", take(at, n)));
                 }
+                Leaf::Wide => {
+                    pack.push_str(&put(at, 8, &format!("(uint64_t)({place})")));
+                    pack.push_str(&put(at + 8, n - 8, &format!("(uint64_t)(({place}) >> 64)")));
+                    let (low, high) = (take(at, 8), take(at + 8, n - 8));
+                    unpack.push_str(&format!("{place} = (unsigned __int128){high} << 64 | {low};\n"));
+                }
                 Leaf::Signed => {
                     pack.push_str(&put(at, n, &format!("(uint64_t)({place})")));
                     unpack.push_str(&format!("{place} = (__typeof__({place}))wl_sext({}, {});\n", take(at, n), 8 * n));
@@ -238,6 +244,7 @@ impl<'m> Gen<'m> {
                 match canonical_size(self.m, ty) {
                     0 => {}
                     n if matches!(self.m.ty(ty), Ty::Int(_)) => each(place, Leaf::Signed, n),
+                    n if n > 8 => each(place, Leaf::Wide, n),
                     n => each(place, Leaf::Int, n),
                 }
             }
@@ -323,6 +330,8 @@ fn take(at: usize, n: usize) -> String {
 #[derive(Clone, Copy)]
 pub(super) enum Leaf {
     Int,
+    /// A number of more than 64 bits.
+    Wide,
     /// With a sign, which the bytes have at their upper end.
     Signed,
     Address,

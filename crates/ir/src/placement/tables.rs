@@ -106,9 +106,9 @@ impl Search<'_> {
         } else if key > key_max || value > value_max {
             let what = format!("an entry of table `{}` is too large for XDP: {key} and {value} bytes", t.name);
             self.add("E0671", s.span, what, &format!("a key has at most {key_max} bytes, a value {value_max}"));
-        } else if t.kind == TableKind::Lpm && !matches!(self.m.ty(t.key), Ty::Ip | Ty::UInt(32)) {
+        } else if t.kind == TableKind::Lpm && !matches!(self.m.ty(t.key), Ty::Ip | Ty::UInt(32 | 128)) {
             let what = format!("the keys of table `{}` are {}", t.name, kind_of(self.m, t.key));
-            self.add("E0671", s.span, what, "use addresses: `ip4` or `ip`");
+            self.add("E0671", s.span, what, "use addresses: `ip4`, `ip6` or `ip`");
         }
     }
 }

@@ -602,10 +602,10 @@ pub static CODES: &[Code] = &[
          the handler.",
         "app a {\n    port wire = nic(\"eth0\")\n    on wire(p) on xdp { log p.payload  p -> kernel }\n}\n"),
     code("E0671", "a value that XDP cannot keep",
-        "In XDP values are numbers of at most 64 bits, bools, addresses, endpoints, bytes, and \
-         options, records and tuples of these. Keys and values of tables have no options, and at \
-         most 64 bytes each. Those of exact tables may have `bytes<N>`: then a key has at most 512 \
-         bytes, a value 2048. A `state` has no bytes.",
+        "In XDP values are numbers, bools, addresses, endpoints, bytes, and options, records and \
+         tuples of these. Keys and values of tables have no options, and at most 64 bytes each. \
+         Those of exact tables may have `bytes<N>`: then a key has at most 512 bytes, a value 2048. \
+         A `state` has no bytes.",
         "app a {\n    port wire = nic(\"eth0\")\n    table t: u8 -> bytes<4>? { capacity 9 }\n    on wire(p) on xdp { t[1] = none  p -> kernel }\n}\n"),
     code("E0672", "a thing that XDP cannot share with the CPU",
         "A handler `on xdp` and one on the CPU run at the same time on different processors. They \
