@@ -10,7 +10,7 @@ mod sharing;
 mod split;
 mod tables;
 
-pub use frames::{broadcast, fixed_parts};
+pub use frames::{broadcast, fixed_parts, hook_parts, new_network};
 pub use sharing::together;
 pub use split::{is_process, split, Split};
 pub use tables::{canonical_size, ring_bytes, CAPACITY_MAX, KEY_MAX, VALUE_MAX, WIDE_KEY_MAX, WIDE_VALUE_MAX};

@@ -105,6 +105,43 @@ app tunnel {
     assert!(sum.sent > 5000, "{sum:?}");
 }
 
+/// New headers with a checksum over what follows them: tunnels over UDP, and ICMP.
+#[test]
+fn headers_with_sums_over_their_payload() {
+    let folder = Folder::new("xdp-insert-sums");
+    let path = written(
+        &folder,
+        "use std.vxlan
+app tunnels {
+    port wire = nic(\"eth0\")
+    on wire(p) where p.eth {
+        if p.udp {
+            insert [
+                Ethernet { dst: p.eth.dst, src: p.eth.src, type: 0x0800 },
+                Ipv4 { ttl: 64, proto: 17, flags: 2, src: 10.0.0.1, dst: 10.0.0.2 },
+                Udp { src: u16(49152 | (hash(p.len) & 0x3fff)), dst: 4789, sum: 7 },
+                vxlan.Vxlan { valid: 1, vni: 77 }
+            ] before p.eth
+        } else if p.ip6 {
+            insert [
+                Ipv6 { next: 17, hops: 9, src: 2001:db8::1, dst: p.ip6.dst },
+                Udp { src: 9, dst: 9 }
+            ] before p.ip6
+        } else if p.ip4 {
+            insert [
+                Ipv4 { ttl: 9, proto: 1, src: p.ip4.dst, dst: p.ip4.src },
+                Icmp { type: 3, code: 1, rest: 0 }
+            ] before p.ip4
+        }
+        p -> wire
+    }
+}
+",
+    );
+    let Some(sum) = compare(&path, &[], hostile(20_000)) else { return };
+    assert!(sum.sent > 5000, "{sum:?}");
+}
+
 #[test]
 fn headers_taken_out() {
     let folder = Folder::new("xdp-remove");

@@ -12,7 +12,7 @@ use crate::names;
 use crate::parser::line;
 use wireloom_ir::frame::{field_size, fixed_offset, is_refused, leads_to};
 use wireloom_ir::parse_graph::least;
-use wireloom_ir::placement::fixed_parts;
+use wireloom_ir::placement::{hook_parts, new_network};
 use wireloom_ir::*;
 
 /// A frame's view, and the headers that the program may find in it.
@@ -288,13 +288,13 @@ impl<'m> BodyGen<'_, 'm> {
     /// Puts parts of fixed size before a header, or behind all.
     fn xdp_insert(&mut self, f: &View, before: Option<u32>, parts: &'m [Part], place: PlaceId) {
         let (m, v) = (self.g.m, &f.v);
-        let n = fixed_parts(m, parts).unwrap_or(0);
+        let n = hook_parts(m, parts).unwrap_or(0);
         let (pos, end) = match before {
             Some(n) => (format!("{v}->at[{n}] & WL_AT"), format!("{v}->lim[{n}]")),
             None => (format!("{v}->top & WL_AT"), format!("{v}->end")),
         };
         line!(self, "{{ const uint32_t pos_ = {pos}, rest_ = (uint32_t)({end}) - pos_;");
-        self.xdp_parts(parts, n);
+        let begins = self.xdp_parts(parts, n);
         let leave = self.leave_fault();
         line!(
             self,
@@ -302,6 +302,9 @@ impl<'m> BodyGen<'_, 'm> {
             place.0
         );
         line!(self, "wl_store(WL_SPACE({v}->p + pos_, {n}), built_, {n});");
+        for part in (0..parts.len()).rev() {
+            self.xdp_new_sum(v, parts, &begins, part)
+        }
         let behind = |k: &&u32| before.is_some_and(|b| **k == b || f.leads(b, **k));
         for k in f.needed.iter().filter(behind) {
             line!(self, "wl_layer_moved({v}, {k}, {n});");
@@ -357,12 +360,49 @@ impl<'m> BodyGen<'_, 'm> {
         line!(self, "}} }}");
     }
 
-    /// Builds parts in the words `built_`, with their lengths and checksums.
-    fn xdp_parts(&mut self, parts: &'m [Part], total: u32) {
+    /// The checksum of a new header that covers what follows it. `begins`: where the parts begin, and
+    /// the end of the last one.
+    fn xdp_new_sum(&mut self, v: &str, parts: &[Part], begins: &[u32], part: usize) {
+        let Some(u) = parts[part].unit else { return };
+        let Some((c, off)) = self.g.sum_at(u).filter(|s| is_far(&s.0)) else { return };
+        let (m, leave, total) = (self.g.m, self.leave_fault(), begins[parts.len()]);
+        let at = format!("((pos_ + {}) & WL_AT)", begins[part]);
+        line!(
+            self,
+            "{{ const uint32_t n_ = (rest_ + {}) & 65535;\nuint64_t s_ = wl_sum_far(x->ctx, {at}, n_);\n\
+             if (WL_UNLIKELY(s_ == WL_NO_SUM)) {{ wl_fail(x, WL_F_OVERLOAD, 0); {leave} }}",
+            total - begins[part]
+        );
+        let mut never = "";
+        if let Over::Transport { protocol, .. } = c.over {
+            let net = new_network(m, parts, part);
+            let addresses = net.and_then(|k| Some((begins[k], parts[k].unit?)));
+            let addresses = addresses.and_then(|(at, u)| Some((at, u, m.unit(u).header.addresses?)));
+            if let Some((begin, net, (src, dst))) = addresses {
+                for field in [src, dst] {
+                    let at = begin + fixed_offset(m, net, field).unwrap_or(0);
+                    let n = field_size(m, &m.unit(net).fields[field.index()]).unwrap_or(0);
+                    line!(self, "s_ += wl_sum_words(built_, {at}, {});", at + n);
+                }
+            }
+            line!(self, "s_ += __builtin_bswap32(n_) + ((uint64_t){protocol} << 24);");
+            never = "if (!c_) c_ = 0xffff;\n";
+        }
+        line!(
+            self,
+            "uint16_t c_ = (uint16_t)~wl_fold(s_);\n{never}*(uint16_t *)WL_SPACE({v}->p + {at} + {off}, 2) = c_; }}"
+        );
+    }
+
+    /// Builds parts in the words `built_`, with their lengths and the checksums that cover no more
+    /// than themselves. The result says where they begin, and where the last one ends.
+    fn xdp_parts(&mut self, parts: &'m [Part], total: u32) -> Vec<u32> {
         line!(self, "uint64_t built_[{}] = {{0}};", total.max(1).div_ceil(8));
         let (mut at, mut headers, mut fallible) = (0, Vec::new(), false);
+        let mut begins = Vec::new();
         for p in parts {
             let begin = at;
+            begins.push(begin);
             for s in &p.body {
                 let StmtKind::Emit(Emit::UInt { value, bytes, big }) = &s.kind else { continue };
                 let text = self.expr(value);
@@ -385,11 +425,15 @@ impl<'m> BodyGen<'_, 'm> {
             line!(self, "wl_set(built_, {}, rest_ + {}, {n}, true);", begin + off, total - before);
         }
         for (u, begin, end) in headers {
-            let Some((_, off)) = self.g.sum_at(u) else { continue };
+            let Some((c, off)) = self.g.sum_at(u) else { continue };
             let at = begin + off;
             line!(self, "wl_set(built_, {at}, 0, 2, false);");
-            line!(self, "wl_set(built_, {at}, (uint16_t)~wl_sum_words(built_, {begin}, {end}), 2, false);");
+            if !is_far(&c) {
+                line!(self, "wl_set(built_, {at}, (uint16_t)~wl_sum_words(built_, {begin}, {end}), 2, false);");
+            }
         }
+        begins.push(at);
+        begins
     }
 }
 

@@ -38,11 +38,37 @@ pub fn fixed_parts(m: &Module, parts: &[Part]) -> Option<u32> {
     if !parts.iter().all(|p| p.unit.is_none_or(own)) {
         return None;
     }
-    let size = |s: &Stmt| match &s.kind {
+    parts.iter().flat_map(|p| &p.body).map(fixed_size).sum()
+}
+
+/// Bytes that a statement builds, if they are always so many.
+#[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+fn fixed_size(s: &Stmt) -> Option<u32> {
+    match &s.kind {
         StmtKind::Emit(Emit::UInt { bytes, .. }) => Some(u32::from(*bytes)),
         _ => None,
-    };
-    parts.iter().flat_map(|p| &p.body).map(size).sum()
+    }
+}
+
+/// Bytes of new headers that the hook can put in. Otherwise: the name of one that it cannot, and
+/// the reason.
+pub fn hook_parts(m: &Module, parts: &[Part]) -> Result<u32, (String, &'static str)> {
+    let name = |p: &Part| p.unit.map_or("a run of bytes".to_string(), |u| format!("`{}`", m.unit(u).name));
+    let mut all = 0;
+    for (n, p) in parts.iter().enumerate() {
+        let size: Option<u32> = p.body.iter().map(fixed_size).sum();
+        all += size.ok_or_else(|| (name(p), "varies in size"))?;
+        let over = p.unit.and_then(|u| m.unit(u).header.checksum).map(|c| c.over);
+        if matches!(over, Some(Over::Transport { .. })) && new_network(m, parts, n).is_none() {
+            return Err((name(p), "has a checksum over addresses of a header that is not put in with it"));
+        }
+    }
+    Ok(all)
+}
+
+/// Of new headers: the last one with addresses before number `n`.
+pub fn new_network(m: &Module, parts: &[Part], n: usize) -> Option<usize> {
+    (0..n).rev().find(|k| parts[*k].unit.is_some_and(|u| m.unit(u).header.addresses.is_some()))
 }
 
 /// Bytes that one insertion may add: they lie on the program's stack meanwhile.
@@ -67,19 +93,23 @@ impl Search<'_> {
 
     /// Headers that are put in.
     pub(super) fn parts(&mut self, span: Span, parts: &[Part]) {
-        match fixed_parts(self.m, parts) {
-            Some(n) if n <= INSERTED_MAX => {
+        match hook_parts(self.m, parts) {
+            Ok(n) if n <= INSERTED_MAX => {
                 for s in parts.iter().flat_map(|p| &p.body) {
                     walk::stmt_exprs(&s.kind, &mut |e| walk::expr(e, &mut |e| self.expr(span, e)));
                 }
             }
-            Some(n) => {
+            Ok(n) => {
                 let what = format!("XDP cannot insert {n} bytes at a time");
                 self.add("E0670", span, what, "insert at most 128 bytes at a time");
             }
-            None => {
-                let what = "XDP inserts headers of one size only, without a checksum over their payload";
-                self.add("E0670", span, what.into(), "leave this handler to the CPU");
+            Err((name, why)) => {
+                let what = format!("XDP cannot insert {name}: it {why}");
+                let hint = match why {
+                    "varies in size" => "build it of fields of one size, or leave this handler to the CPU",
+                    _ => "insert it together with its network header: `insert [Ipv4 { … }, Udp { … }]`",
+                };
+                self.add("E0670", span, what, hint);
             }
         }
     }
