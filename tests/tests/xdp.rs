@@ -9,6 +9,7 @@ mod card;
 mod edits;
 mod fallback;
 mod generated;
+mod interfaces;
 mod kinds;
 mod limits;
 mod live;

@@ -17,7 +17,7 @@ use wireloom_ir::desc::{Desc, FrameEngine, HandlerOn, ParamType, PortKind};
 use wireloom_ir::{HandlerId, Module, On, PortId, TableId, TableKind};
 use wireloom_runtime::abi::wl_param;
 use wireloom_runtime::log_lines::{log_line, STATEMENT};
-use wireloom_runtime::packet::{hook_ring, Gives, Hooked};
+use wireloom_runtime::packet::{hook_ring, interfaces_of, Gives, Hooked};
 use wireloom_runtime::{params, Origin, Outside, Program};
 use wireloom_xdp::{Mode, Object, Settings, Verdict};
 
@@ -148,14 +148,12 @@ impl Outside for Beside {
 /// The interfaces that a port is bound to. `Err`: what it is bound to instead.
 fn interfaces(m: &Module, port: PortId, names: &[String], bind: &[(String, String)]) -> Result<Vec<String>, String> {
     let p = &m.ports[port.index()];
-    let text = match bind.iter().rev().find(|b| b.0 == p.name) {
-        Some((_, text)) => text.strip_prefix("nic:").ok_or_else(|| text.clone())?.to_string(),
-        None => names.join(","),
-    };
-    let all: Vec<String> = text.split(',').map(str::to_string).collect();
-    match all.iter().any(String::is_empty) {
-        true => Err(format!("`{text}`, no interface")),
-        false => Ok(all),
+    if let Some((_, text)) = bind.iter().rev().find(|b| b.0 == p.name) {
+        return interfaces_of(text).ok_or_else(|| text.clone());
+    }
+    match names.is_empty() || names.iter().any(String::is_empty) {
+        true => Err(format!("`{}`, no interface", names.join(","))),
+        false => Ok(names.to_vec()),
     }
 }
 
@@ -344,7 +342,7 @@ impl Placed {
             matches!(m.ports[p.index()].kind, PortKind::Frames { engine: FrameEngine::Nic | FrameEngine::Kernel, .. })
         };
         let free = (0..m.ports.len() as u32).map(PortId).filter(|p| outside(p) && !used(*p));
-        let bound = |name: &str| bind.iter().any(|b| b.0 == name && !b.1.starts_with("nic:") && b.1 != "kernel");
+        let bound = |name: &str| bind.iter().any(|b| b.0 == name && interfaces_of(&b.1).is_none() && b.1 != "kernel");
         free.map(|p| m.ports[p.index()].name.clone())
             .filter(|n| !bound(n))
             .map(|n| (n.clone(), format!("{n}=null")))

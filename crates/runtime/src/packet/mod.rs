@@ -75,7 +75,7 @@ pub use options::{Inserts, Options};
 pub use pool::Pool;
 pub use port::FramePort;
 pub use port_bindings::bound;
-pub use port_targets::check_bindings;
+pub use port_targets::{check_bindings, interfaces_of};
 pub use rps::Policy as Rps;
 pub(crate) use serve::{prepare, RunningPackets, Service};
 pub use sim::PacketSim;

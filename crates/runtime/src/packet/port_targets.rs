@@ -91,6 +91,12 @@ pub fn targets(text: &str) -> Result<Vec<PortTarget>, String> {
     Ok(out)
 }
 
+/// The interfaces that a binding names. None: it names something else, too.
+pub fn interfaces_of(binding: &str) -> Option<Vec<String>> {
+    let name = |t: PortTarget| (t.engine == Carrier::Nic).then_some(t.name);
+    targets(binding).ok()?.into_iter().map(name).collect()
+}
+
 fn engine_of(e: FrameEngine) -> Carrier {
     match e {
         FrameEngine::Nic => Carrier::Nic,
@@ -301,6 +307,17 @@ mod tests {
         let null = PortTargets { handler: Some(0), main: targets("null").unwrap(), out: vec![] };
         assert_eq!(read(vec![port("/nowhere/in.pcap", ""), null]), [true, true]);
         assert_eq!(read(vec![port("/nowhere/in.pcap", "")]), [true]);
+    }
+
+    #[test]
+    fn interfaces_of_a_binding() {
+        let both = Some(vec!["a".to_string(), "b".to_string()]);
+        for text in ["nic:a,b", "nic:a,nic:b", "nic:a, nic:b"] {
+            assert_eq!(interfaces_of(text), both, "{text}");
+        }
+        for text in ["nic:a,pcap:b", "afpacket:a", "a", "nic:a,", "null"] {
+            assert_eq!(interfaces_of(text), None, "{text}");
+        }
     }
 
     #[test]
