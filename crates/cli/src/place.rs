@@ -186,7 +186,10 @@ impl AppPorts<'_> {
         }
         let candidates: Vec<HandlerId> = parts.iter().map(|p| p.handler).collect();
         let obstacle = |h: HandlerId| placement::obstacles_among(special, h, &candidates).into_iter().next();
-        if let Some(o) = candidates.iter().filter(|h| asked(**h)).find_map(|h| obstacle(*h)) {
+        // A handler's own obstacle comes before those that follow from it for others.
+        let own = |h: HandlerId| placement::own_obstacles(special, h).into_iter().next();
+        let named = || candidates.iter().copied().filter(|h| asked(*h));
+        if let Some(o) = named().find_map(own).or_else(|| named().find_map(obstacle)) {
             return Err(Failure::Said(line_of(special, &o)));
         }
         let (rest, parts) = parts.into_iter().partition(|p| obstacle(p.handler).is_some());

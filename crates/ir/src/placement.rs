@@ -147,7 +147,7 @@ pub fn obstacles_among(m: &Module, handler: HandlerId, candidates: &[HandlerId])
 }
 
 /// The obstacles in a handler by itself.
-fn own_obstacles(m: &Module, handler: HandlerId) -> Vec<Obstacle> {
+pub fn own_obstacles(m: &Module, handler: HandlerId) -> Vec<Obstacle> {
     let h = &m.handlers[handler.index()];
     let On::Frame { port, unit } = h.on else {
         return vec![Obstacle {
@@ -159,15 +159,17 @@ fn own_obstacles(m: &Module, handler: HandlerId) -> Vec<Obstacle> {
     };
     let mut s = Search { m, h, port, called: BTreeSet::new(), found: Vec::new() };
     s.port(unit);
-    s.locals(&h.body.locals[1..]);
+    s.locals(&h.body, 1);
     s.block(&h.body.block);
     s.frames();
     s.found
 }
 
 impl Search<'_> {
+    /// A statement with a value that the hook cannot keep is no second obstacle by its operations.
     fn add(&mut self, code: &'static str, span: Span, what: String, hint: &str) {
-        if !self.found.iter().any(|o| o.what == what && o.span == span) {
+        let follows = |o: &Obstacle| code == "E0670" && o.code == "E0671" && span != self.h.span;
+        if !self.found.iter().any(|o| o.span == span && (o.what == what || follows(o))) {
             self.found.push(Obstacle { code, span, what, hint: hint.into() })
         }
     }
@@ -198,15 +200,24 @@ impl Search<'_> {
         }
     }
 
-    fn locals(&mut self, locals: &[Local]) {
-        for l in locals {
-            if !is_passing(self.m, l.ty) {
-                let name = if is_made(&l.name) { "a value here".into() } else { format!("`{}`", l.name) };
-                let what = format!("{name} is {}, which XDP cannot keep", kind_of(self.m, l.ty));
-                let wide = matches!(self.m.ty(l.ty), Ty::UInt(_) | Ty::Int(_));
-                let hint = if wide { WIDE } else { "use numbers, addresses, bytes, and records of these" };
-                self.add("E0671", self.h.span, what, hint);
-            }
+    /// A value of a type that the hook does not have. One place has one such obstacle.
+    fn unkept(&mut self, span: Span, what: String, hint: &str) {
+        let at = self.h.span;
+        if span == at || !self.found.iter().any(|o| o.code == "E0671" && o.span == span) {
+            self.add("E0671", span, what, hint)
+        }
+    }
+
+    /// The locals of a body from a number on: those that the program names come first.
+    fn locals(&mut self, body: &Body, from: usize) {
+        let mut all: Vec<(usize, &Local)> = body.locals.iter().enumerate().skip(from).collect();
+        all.retain(|(_, l)| !is_passing(self.m, l.ty));
+        all.sort_by_key(|(_, l)| is_made(&l.name));
+        for (n, l) in all {
+            let name = if is_made(&l.name) { "a value here".into() } else { format!("`{}`", l.name) };
+            let what = format!("{name} is {}, which XDP cannot keep", kind_of(self.m, l.ty));
+            let span = first_set(&body.block, LocalId(n as u32)).unwrap_or(self.h.span);
+            self.unkept(span, what, "use numbers, addresses, bytes, and records of these");
         }
     }
 
@@ -273,7 +284,7 @@ impl Search<'_> {
         let f = &self.m.funcs[f.index()];
         match &f.body {
             FuncBody::Body(body) => {
-                self.locals(&body.locals);
+                self.locals(body, 0);
                 self.passing(span, f.ret, "a result");
                 self.block(&body.block);
             }
@@ -293,20 +304,24 @@ impl Search<'_> {
     fn value(&mut self, span: Span, ty: TyId, of: &str) {
         if !is_value(self.m, ty) {
             let what = format!("{of} is {}, which XDP cannot keep", kind_of(self.m, ty));
-            self.add("E0671", span, what, "keep numbers, addresses, and records of these");
+            self.unkept(span, what, "keep numbers, addresses, and records of these");
         }
     }
 
     fn expr(&mut self, span: Span, e: &Expr) {
         if !matches!(&*e.kind, ExprKind::Local(_) | ExprKind::Cast(_)) && !is_passing(self.m, e.ty) {
             let what = format!("{} cannot be read in XDP", kind_of(self.m, e.ty));
-            self.add("E0671", span, what, "read fields that are numbers, addresses or bytes");
+            self.unkept(span, what, "read fields that are numbers, addresses or bytes");
         }
         if let Some((row, _)) = e.kind.operation() {
             if !row.devices.contains(&Device::Xdp) || self.is_library(e) {
                 let wide = self.is_library(e) && matches!(self.m.ty(e.ty), Ty::UInt(65..));
                 let (what, hint) = match (wide, row.usage) {
                     (true, _) => ("arithmetic with numbers of more than 64 bits".to_string(), WIDE),
+                    _ if matches!(*e.kind, ExprKind::Builtin(Builtin::TextIp, _)) => (
+                        "an address as text".to_string(),
+                        "`log` writes an address as text: give it the address itself",
+                    ),
                     // It is no word of the language.
                     (_, "") => (row.doc.trim_end_matches('.').to_lowercase(), "leave this handler to the CPU"),
                     (_, usage) => (format!("`{usage}`"), "leave this handler to the CPU"),
@@ -351,6 +366,17 @@ impl Search<'_> {
     }
 }
 
+/// Where a block first gives a local its value.
+fn first_set(block: &[Stmt], local: LocalId) -> Option<Span> {
+    let mut found = None;
+    walk::stmts(block, &mut |s| {
+        if found.is_none() && walk::defined(&s.kind).contains(&Some(local)) {
+            found = Some(s.span)
+        }
+    });
+    found
+}
+
 /// The hint for numbers that a limiter may have made.
 const WIDE: &str =
     "limiters and meters multiply such numbers, too: leave the handler to the CPU, or count with `update`";
@@ -385,7 +411,17 @@ pub fn refused(m: &Module) -> Vec<Obstacle> {
     let values: Vec<desc::ParamValue> =
         m.params.iter().map(|p| p.default.clone().unwrap_or_else(|| p.ty.empty())).collect();
     all.iter().for_each(|h| specialise(&mut special, *h, &values));
-    all.iter().flat_map(|h| obstacles_among(&special, *h, &all)).collect()
+    // All of them stand there. One that cannot is no reason against those that share things with
+    // it.
+    let of = |h: &HandlerId| [own_obstacles(&special, *h), sharing::conflicts(&special, *h, &all)].concat();
+    let mut found: Vec<Obstacle> = Vec::new();
+    for o in all.iter().flat_map(of) {
+        // A function that several handlers call is told once.
+        if !found.contains(&o) {
+            found.push(o)
+        }
+    }
+    found
 }
 
 /// Puts the elements that are joined to into a handler, and the values of parameters in the place

@@ -120,10 +120,14 @@ impl Search<'_> {
         sends(self.m, &self.h.body.block, false, &mut found);
         for span in found {
             let what = "XDP sends a packet once, and as it then is".to_string();
-            self.add("E0673", span, what, "end the handler behind the send: `return`");
+            self.add("E0673", span, what, TWICE);
         }
     }
 }
+
+/// The remedy for a second send.
+const TWICE: &str =
+    "end the handler behind the send: `return`; or send it to a queue, whose handler on the CPU sends it twice";
 
 /// Statements that send a frame again, or change one that has been sent; whether the block may have
 /// sent it.

@@ -29,6 +29,12 @@ pub(super) fn conflicts(m: &Module, handler: HandlerId, beside: &[HandlerId]) ->
         let other = Uses::of(m, o);
         for thing in uses.reads.union(&uses.changes).filter(|t| other.touches(**t)) {
             let Some(name) = conflict(m, *thing, (&uses, &other), o) else { continue };
+            if matches!(thing, Resource::Table(_)) && !matches!(o.on, On::Frame { .. }) {
+                let what =
+                    format!("handler `{}`, which the CPU runs, changes an entry of {name} by `+=` or `update`", o.name);
+                add(what, "timers and signals may set an entry: `t[k] = v`");
+                continue;
+            }
             let what = format!("{name} is used by handler `{}`, too, which the CPU runs", o.name);
             add(what, "give each side a thing of its own");
         }

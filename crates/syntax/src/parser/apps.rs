@@ -74,7 +74,7 @@ impl Parser<'_> {
     }
 
     /// `xdp`, `cpu(0)`, `cpu(0..2)`, `nic`, `nic(cores 2)`
-    fn device(&mut self) -> P<Device> {
+    pub(super) fn device(&mut self) -> P<Device> {
         if self.at_word("nic") {
             return self.device_nic();
         }
@@ -477,15 +477,7 @@ impl Parser<'_> {
 
     // ---- handlers ----
 
-    fn handler(&mut self) -> P<Handler> {
-        self.bump();
-        let on = self.event()?;
-        let guard = if self.eat_word("where") { Some(self.condition_expr()?) } else { None };
-        let device = if self.eat_word("on") { Some(self.device()?) } else { None };
-        Ok(Handler { on, guard, device, body: self.block()? })
-    }
-
-    fn event(&mut self) -> P<On> {
+    pub(super) fn event(&mut self) -> P<On> {
         if self.at_word("start") && !self.sign_at(1, "(") && !self.sign_at(1, ".") {
             self.bump();
             return Ok(On::Start);

@@ -14,6 +14,7 @@ mod apps;
 mod caches;
 mod exported;
 mod exprs;
+mod handlers;
 mod in_c;
 mod items;
 mod patterns;

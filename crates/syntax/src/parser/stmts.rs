@@ -203,6 +203,11 @@ impl Parser<'_> {
         self.bump();
         let parts = self.expr_no_else()?;
         let before = self.at_word("before");
+        if self.at_word("after") {
+            let d = Diagnostic::error("E0101", self.span(), "expected `before` or `behind`, found `after`");
+            self.report(d.label("write `behind`").hint("a header is inserted `behind p.eth`, or `before p.ip4`"));
+            return Err(super::Abort);
+        }
         if !before && !self.at_word("behind") {
             return self.unexpected("`before` or `behind` and a header");
         }
