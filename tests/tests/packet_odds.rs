@@ -151,3 +151,19 @@ fn copies_and_lengths_are_as_demanded() {
     let out = Wireloom::command(&["test", "tests/programs/demands.loom"]);
     assert!(out.code == Some(0) && out.text.contains("3 passed, 0 failed"), "{}", out.text);
 }
+
+/// A port over UDP that cannot send says why, once.
+#[test]
+fn frames_that_udp_cannot_send() {
+    let folder = Folder::new("udp-refused");
+    let [path, input] = ["refused.loom", "in.pcap"].map(|name| folder.path().join(name));
+    let text = "unit H { order big  kind: u8 }\npacket P { h: H }\napp refused {\n    port i = pcap(\"in.pcap\")\n    \
+         port out = udp(\"255.255.255.255:9\") as P\n    on i(_p) { [\"one\"] -> out }\n}\n";
+    std::fs::write(&path, text).expect("the folder is writable");
+    wireloom_tests::captures::write(&input, &vec![(1, vec![0; 60]), (2, vec![0; 60])]);
+    let bind = format!("i=pcap:{}", input.display());
+    let said = Wireloom::command(&["run", &path.display().to_string(), "--bind", &bind, "--control", "off"]).text;
+    let sign = "udp:255.255.255.255:9: frames cannot be sent: Permission denied";
+    assert_eq!(said.matches(sign).count(), 1, "{said}");
+    assert!(said.contains("2 without an output"), "{said}");
+}

@@ -122,7 +122,7 @@ impl AfPacket {
                 fd: sender,
                 sender: None,
                 offload,
-                messages: Messages::new(),
+                messages: Messages::new(format!("afpacket:{name}")),
                 ask_at: 0,
                 lost: 0,
             });
@@ -136,7 +136,15 @@ impl AfPacket {
             let hash = u32::from(group) | libc::PACKET_FANOUT_HASH << 16;
             set(&fd, libc::PACKET_FANOUT, &hash).map_err(fail)?;
         }
-        Ok(AfPacket { ring, fd, sender: Some(sender), offload, messages: Messages::new(), ask_at: 0, lost: 0 })
+        Ok(AfPacket {
+            ring,
+            fd,
+            sender: Some(sender),
+            offload,
+            messages: Messages::new(format!("afpacket:{name}")),
+            ask_at: 0,
+            lost: 0,
+        })
     }
 }
 

@@ -14,6 +14,7 @@ use super::hooked::{Gives, Hooked};
 use super::offload::{complete_if_partial, Large};
 use super::pool::{Pool, Region, Umem, CHUNK, FRAME_MAX, NOTE};
 use super::port::{FramePort, Sent};
+use super::send_errors::SendErrors;
 use crate::abi::wl_frame;
 use crate::engine::common;
 use std::io;
@@ -185,6 +186,7 @@ pub struct AfXdp {
     fd: Arc<OwnedFd>,
     receives: bool,
     name: String,
+    errors: SendErrors,
     /// The interface has no hardware: checksums and the cut of segments may be left undone.
     no_hardware: bool,
     mtu: usize,
@@ -302,6 +304,7 @@ impl AfXdp {
             fd,
             receives: false,
             name: String::new(),
+            errors: SendErrors::default(),
             no_hardware: false,
             mtu: 0,
             parts: Parts::default(),
@@ -379,7 +382,11 @@ impl AfXdp {
         // SAFETY: no memory is named.
         let r =
             unsafe { libc::sendto(self.fd.as_raw_fd(), std::ptr::null(), 0, libc::MSG_DONTWAIT, std::ptr::null(), 0) };
-        r >= 0 || matches!(common::errno(), libc::EAGAIN | libc::EBUSY | libc::ENOBUFS | libc::EINTR)
+        if r >= 0 || matches!(common::errno(), libc::EAGAIN | libc::EBUSY | libc::ENOBUFS | libc::EINTR) {
+            return true;
+        }
+        self.errors.tell(&self.name, common::errno());
+        false
     }
 
     /// Kicks until all has been taken, or it seems in vain.

@@ -53,6 +53,7 @@ mod queue_port;
 mod rps;
 mod scatter;
 mod serve;
+mod send_errors;
 mod shared_ports;
 mod sim;
 mod socket;

@@ -3,6 +3,7 @@
 use super::batch::BATCH;
 use super::offload::HEADER;
 use super::port::Sent;
+use super::send_errors::SendErrors;
 use crate::engine::common::{self, RawAddr};
 use std::os::fd::RawFd;
 
@@ -17,13 +18,16 @@ pub struct Messages {
     slices: Vec<[libc::iovec; 2]>,
     before: Vec<[u8; HEADER]>,
     pub addrs: Vec<RawAddr>,
+    /// The port's target, as it is bound.
+    name: String,
+    errors: SendErrors,
 }
 
 // SAFETY: the pointers are set anew before each use.
 unsafe impl Send for Messages {}
 
 impl Messages {
-    pub fn new() -> Messages {
+    pub fn new(name: String) -> Messages {
         // SAFETY: plain structs of numbers and null pointers.
         let (header, slice) = unsafe { std::mem::zeroed::<(libc::mmsghdr, libc::iovec)>() };
         Messages {
@@ -31,6 +35,8 @@ impl Messages {
             slices: vec![[slice; 2]; BATCH],
             before: vec![[0; HEADER]; BATCH],
             addrs: vec![RawAddr::empty(); BATCH],
+            name,
+            errors: SendErrors::default(),
         }
     }
 
@@ -92,9 +98,15 @@ impl Messages {
                         std::thread::yield_now(); // the device, not the socket, is full
                     }
                 }
-                libc::EAGAIN | libc::ENOBUFS | libc::ENETDOWN => break,
+                libc::EAGAIN | libc::ENOBUFS => break,
                 libc::EINTR => {}
-                _ => at += 1,
+                errno => {
+                    self.errors.tell(&self.name, errno);
+                    if errno == libc::ENETDOWN {
+                        break;
+                    }
+                    at += 1
+                }
             }
         }
         sent

@@ -3,6 +3,7 @@
 use super::batch::{bytes, Batch};
 use super::pool::Pool;
 use super::port::{FramePort, Sent};
+use super::send_errors::SendErrors;
 use crate::engine::common;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -25,6 +26,8 @@ pub struct Tun {
     /// The most bytes of one read.
     room: usize,
     broken: bool,
+    name: String,
+    errors: SendErrors,
 }
 
 impl Tun {
@@ -52,7 +55,7 @@ impl Tun {
         }
         let mtu = bring_up(&mut request).map_err(fail)?;
         let room = if mtu + 22 <= READ { READ } else { LONGEST };
-        Ok(Tun { fd, room, broken: false })
+        Ok(Tun { fd, room, broken: false, name: name.to_string(), errors: SendErrors::default() })
     }
 }
 
@@ -129,6 +132,9 @@ impl FramePort for Tun {
             let data = bytes(f);
             // SAFETY: the bytes live here.
             let n = unsafe { libc::write(self.fd.as_raw_fd(), data.as_ptr().cast(), data.len()) };
+            if n < 0 && common::errno() != libc::EAGAIN {
+                self.errors.tell(&self.name, common::errno())
+            }
             sent = sent.and(f, n == data.len() as isize);
         }
         batch.release(pool);

@@ -39,7 +39,14 @@ impl Udp {
         let socket = UdpSocket::bind(local).map_err(|e| format!("cannot open a UDP socket on {local}: {e}"))?;
         socket.set_nonblocking(true).map_err(|e| e.to_string())?;
         let to = (!receives).then(|| RawAddr::of(address));
-        Ok(Udp { socket, to, last: None, me, messages: Messages::new(), taken: Vec::with_capacity(BATCH) })
+        Ok(Udp {
+            socket,
+            to,
+            last: None,
+            me,
+            messages: Messages::new(format!("udp:{name}")),
+            taken: Vec::with_capacity(BATCH),
+        })
     }
 
     fn remember(&mut self, pool: &mut Pool, buf: Buf, i: usize) {
