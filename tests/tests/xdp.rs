@@ -19,8 +19,8 @@ mod process;
 mod queues;
 mod races;
 mod whole;
-
 mod wide_numbers;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};

@@ -43,7 +43,7 @@ fn run_given(mut args: Run) -> Outcome {
     for_cores(&mut modules, &cpus("cores", args.serve.cores.as_deref())?);
     let descs: Vec<Desc> = modules.iter().map(Module::desc).collect();
     let sets = sets(&descs.iter().collect::<Vec<_>>(), args.serve.sets())?;
-    let placed = place::place(&modules, &sets, &mut args)?;
+    let mut placed = place::place(&modules, &sets, &mut args)?;
     wireloom_runtime::listen_early(&descs.into_iter().zip(sets).collect::<Vec<_>>())?;
     let (mut programs, mut later) = (Vec::new(), Vec::new());
     let at_once = args.optimized || std::env::var_os("WIRELOOM_START").is_some_and(|v| v == "optimized");

@@ -256,3 +256,10 @@ pub fn takes_tags_off(interface: &str) -> bool {
         done == 0 && value.data & ETH_FLAG_RXVLAN != 0
     }
 }
+
+/// Whether an interface is down. What cannot be found out is false.
+pub fn is_down(interface: &str) -> bool {
+    let text = fs::read_to_string(format!("/sys/class/net/{interface}/flags")).unwrap_or_default();
+    let flags = text.trim().strip_prefix("0x").and_then(|n| u32::from_str_radix(n, 16).ok());
+    flags.is_some_and(|f| f & libc::IFF_UP as u32 == 0)
+}

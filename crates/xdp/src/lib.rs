@@ -22,6 +22,7 @@ mod needs;
 mod object;
 mod portable;
 mod programs;
+mod redirects;
 mod ring;
 mod shape;
 mod shared;
@@ -33,9 +34,10 @@ pub use compile::{clang, compile, Thrift};
 pub use error::Error;
 pub use hand_written::Hand;
 pub use hook_tables::tables;
-pub use kernel::{receiving_queues, takes_tags_off};
-pub use object::{number_of, Mode, Object, Ran, Settings};
+pub use kernel::{is_down, receiving_queues, takes_tags_off};
+pub use object::{number_of, Attached, Mode, Object, Ran, Settings};
 pub use portable::Portable;
+pub use redirects::Unsent;
 pub use wireloom_codegen_c::xdp::XdpSource;
 
 /// The fate of a frame (`enum xdp_action` of the kernel).

@@ -42,6 +42,14 @@ pub enum Mode {
     Generic,
 }
 
+/// A program that is in front of an interface.
+#[derive(Debug)]
+pub struct Attached {
+    pub mode: Mode,
+    /// The reason for which the driver has not taken it.
+    pub not_native: Option<Error>,
+}
+
 /// The result of a test run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ran {
@@ -53,7 +61,7 @@ pub struct Ran {
 }
 
 pub struct Object {
-    ebpf: Ebpf,
+    pub(crate) ebpf: Ebpf,
     source: XdpSource,
     /// The state of each processor, one behind the other.
     cores: Arc<Shared>,
@@ -316,8 +324,8 @@ impl Object {
         self.source.programs.iter().map(|p| of(&p.name)).collect::<Option<Vec<u32>>>()?.into_iter().max()
     }
 
-    /// Puts a program in front of an interface; answers the mode.
-    pub fn attach(&mut self, program_number: usize, interface: &str, mode: Mode) -> Result<Mode, Error> {
+    /// Puts a program in front of an interface.
+    pub fn attach(&mut self, program_number: usize, interface: &str, mode: Mode) -> Result<Attached, Error> {
         let wanted: &[(Mode, XdpMode)] = match mode {
             Mode::Auto => &[(Mode::Native, XdpMode::Driver), (Mode::Generic, XdpMode::Skb)],
             Mode::Native => &[(Mode::Native, XdpMode::Driver)],
@@ -327,7 +335,7 @@ impl Object {
         let name = self.source.programs.get(program_number).map_or(String::new(), |p| p.name.clone());
         for (mode, kernel) in wanted {
             match program(&mut self.ebpf, &name)?.attach(interface, *kernel) {
-                Ok(_) => return Ok(*mode),
+                Ok(_) => return Ok(Attached { mode: *mode, not_native: last }),
                 Err(e) => {
                     let e = of_attaching(interface, *mode, e);
                     if !matches!(e, Error::Mode { .. }) {
@@ -391,7 +399,7 @@ impl Object {
     }
 
     /// The sum of a word over all processors.
-    fn sum(&self, word: usize) -> u64 {
+    pub(crate) fn sum(&self, word: usize) -> u64 {
         (0..self.processors as usize).fold(0, |a, n| a.wrapping_add(self.cores.word(n * self.core_size + 8 * word)))
     }
 

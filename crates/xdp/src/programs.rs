@@ -2,7 +2,7 @@
 
 use crate::error::{asks_for_log, missing, of_loading, of_program};
 use crate::Error;
-use aya::programs::Xdp;
+use aya::programs::{RawTracePoint, Xdp};
 use aya::{Ebpf, EbpfLoader, VerifierLogLevel};
 use wireloom_codegen_c::xdp::XdpSource;
 
@@ -12,6 +12,8 @@ pub(crate) fn load_programs(loader: &mut EbpfLoader, bytes: &[u8], source: &XdpS
     let mut load = |level| {
         let mut ebpf = loader.verifier_log_level(level).load(bytes).map_err(of_loading)?;
         source.names().try_for_each(|name| program(&mut ebpf, name)?.load().map_err(|e| of_program(name, e)))?;
+        // Without it the hook works, and `Object::count_unsent` says that it is not there.
+        counter(&mut ebpf).and_then(|p| p.load().ok());
         Ok(ebpf)
     };
     match load(if asks_for_log() { VerifierLogLevel::default() } else { VerifierLogLevel::STATS }) {
@@ -22,4 +24,9 @@ pub(crate) fn load_programs(loader: &mut EbpfLoader, bytes: &[u8], source: &XdpS
 
 pub(crate) fn program<'e>(ebpf: &'e mut Ebpf, name: &str) -> Result<&'e mut Xdp, Error> {
     ebpf.program_mut(name).and_then(|p| p.try_into().ok()).ok_or_else(|| missing(name))
+}
+
+/// The program that counts frames which an interface does not take, of objects that redirect some.
+pub(crate) fn counter(ebpf: &mut Ebpf) -> Option<&mut RawTracePoint> {
+    ebpf.program_mut("wl_unsent").and_then(|p| p.try_into().ok())
 }

@@ -7,8 +7,9 @@
 //! runs it for the frames that the filter leaves.
 
 use super::args::XdpMode;
-use super::{without_signals, Failure, HookPart};
-use std::sync::{Arc, Mutex, MutexGuard};
+use super::hook_object::locked;
+use super::{faults_told, hook_notices, without_signals, Failure, HookPart};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use wireloom_codegen_c::xdp::{XdpSource, XdpTable, PARAM_WORDS, QUEUES};
 use wireloom_interp::OutsideTable;
@@ -17,7 +18,7 @@ use wireloom_ir::desc::{Desc, FrameEngine, HandlerOn, ParamType, PortKind};
 use wireloom_ir::{HandlerId, Module, On, PortId, TableId, TableKind};
 use wireloom_runtime::abi::wl_param;
 use wireloom_runtime::log_lines::{log_line, STATEMENT};
-use wireloom_runtime::packet::{hook_ring, interfaces_of, Gives, Hooked};
+use wireloom_runtime::packet::{fault_kinds, hook_ring, interfaces_of, Gives, Hooked};
 use wireloom_runtime::{params, Origin, Outside, Program};
 use wireloom_xdp::{Mode, Object, Settings, Verdict};
 
@@ -42,6 +43,10 @@ pub struct Placed {
     app: String,
     /// Ports that the CPU has no use for.
     unread: Vec<String>,
+    /// Interfaces that the hook sends frames to.
+    targets: Vec<String>,
+    /// Names of faults and their places are in it.
+    desc: Option<Desc>,
 }
 
 /// How often the process looks for lines of the log, and how many it takes at a time: tables wait
@@ -74,10 +79,6 @@ fn keep_logging(object: Arc<Mutex<Object>>, app: String) {
     without_signals(|| std::thread::Builder::new().name("lines".into()).spawn(work).ok());
 }
 
-fn locked(object: &Mutex<Object>) -> MutexGuard<'_, Object> {
-    object.lock().unwrap_or_else(|e| e.into_inner())
-}
-
 /// Frees expired entries, and puts masks in order, now and then, for as long as the process lives.
 /// `only`: the interface whose one receiving queue brings all frames. If it gets more of them,
 /// packets take locks.
@@ -100,12 +101,14 @@ fn sweep(object: Arc<Mutex<Object>>, only: Option<String>) {
 }
 
 /// Frames that the hook has received, by what became of them.
-fn fates(o: &Object) -> [(&'static str, u64); 5] {
+fn fates(o: &Object) -> [(&'static str, u64); 6] {
     let (given, unheard) = (o.given(), o.unheard());
     let (sent, dropped) = (o.fate(Verdict::Tx) + o.fate(Verdict::Redirect), o.fate(Verdict::Drop));
+    let unsent: u64 = o.unsent().iter().sum();
     [
         ("kernel", o.fate(Verdict::Pass)),
-        ("sent", sent.saturating_sub(given)),
+        ("sent", sent.saturating_sub(given + unsent)),
+        ("unsent", unsent),
         ("process", given),
         ("no_socket", unheard),
         ("dropped", (dropped + o.fate(Verdict::Aborted)).saturating_sub(unheard)),
@@ -192,8 +195,9 @@ impl AppPorts<'_> {
         Ok(values)
     }
 
-    /// Says where the programs send frames to.
-    fn connect(&self, object: &mut Object, source: &XdpSource) -> Result<(), Failure> {
+    /// Says where the programs send frames to: these interfaces.
+    fn connect(&self, object: &mut Object, source: &XdpSource) -> Result<Vec<String>, Failure> {
+        let mut targets = Vec::new();
         let found = |port: PortId| {
             let name = &self.m.ports[port.index()].name;
             self.interfaces(port).map_err(|other| self.failure(port, format!("port `{name}` is bound to {other}")))
@@ -201,13 +205,17 @@ impl AppPorts<'_> {
         for (n, (port, instance)) in source.ports.iter().enumerate() {
             let name = &found(*port)?[*instance as usize];
             object.redirect(None, n as u32, name).map_err(|e| self.failure(*port, e.to_string()))?;
+            targets.push(name.clone());
         }
         for port in &source.broadcasts {
             for (n, name) in found(*port)?.iter().enumerate() {
                 object.redirect(Some(*port), n as u32, name).map_err(|e| self.failure(*port, e.to_string()))?;
+                targets.push(name.clone());
             }
         }
-        Ok(())
+        targets.sort();
+        targets.dedup();
+        Ok(targets)
     }
 
     /// Loads the programs of handlers by `load`. `bind` gets the bindings of ports that the CPU has
@@ -221,7 +229,7 @@ impl AppPorts<'_> {
     ) -> Result<Placed, Failure> {
         self.apart(&parts)?;
         let mut object = load(&self.values(source, &parts)?)?;
-        self.connect(&mut object, source)?;
+        let targets = self.connect(&mut object, source)?;
         if let Some(why) = object.once() {
             eprintln!(
                 "wireloom: frames of the most common headers take the general way in XDP: no second copy of their handler is possible: {why}"
@@ -229,7 +237,7 @@ impl AppPorts<'_> {
         }
         let hooked = self.hooked(&object, &parts)?;
         let (object, app) = (Some(Arc::new(Mutex::new(object))), self.m.app.clone());
-        let mut placed = Placed { parts, object, hooked, app, unread: Vec::new() };
+        let mut placed = Placed { parts, object, hooked, app, unread: Vec::new(), targets, desc: None };
         for (port, binding) in placed.unread(self.m, &self.bind) {
             bind.retain(|b| b.split_once('=').is_none_or(|b| b.0 != port));
             bind.push(binding);
@@ -350,10 +358,11 @@ impl Placed {
     }
 
     /// The handlers that are left for the CPU.
-    pub fn rest(&self, program: Program, mut desc: Desc) -> (Program, Desc) {
+    pub fn rest(&mut self, program: Program, mut desc: Desc) -> (Program, Desc) {
         if self.parts.is_empty() {
             return (program, desc);
         }
+        self.desc = Some(desc.clone());
         for (n, h) in desc.handlers.iter_mut().enumerate() {
             if self.has(n) {
                 h.on = HandlerOn::Elsewhere
@@ -374,7 +383,7 @@ impl Placed {
     /// Puts the programs in front of their interfaces; a failure ends the process.
     pub fn attach(&self, mode: XdpMode) -> impl FnOnce() + Send + 'static {
         let interfaces: Vec<Vec<String>> = self.parts.iter().map(|p| p.interfaces.clone()).collect();
-        let (object, app) = (self.object.clone(), self.app.clone());
+        let (object, app, targets) = (self.object.clone(), self.app.clone(), self.targets.clone());
         let mode = match mode {
             XdpMode::Auto => Mode::Auto,
             XdpMode::Native => Mode::Native,
@@ -385,7 +394,10 @@ impl Placed {
             let mut natively = true;
             let source = locked(&object).source().clone();
             // Frames that go on to another interface are not meant for this one's address.
-            let passes_on = !source.ports.is_empty() || !source.broadcasts.is_empty();
+            let passes_on = source.redirects();
+            hook_notices::watch_redirects(object.clone(), targets.join(" or "));
+            let others = targets.iter().filter(|name| !interfaces.iter().flatten().any(|own| own == *name));
+            others.for_each(|name| hook_notices::tell_if_down(name));
             for (n, names) in interfaces.iter().enumerate() {
                 for name in names {
                     if passes_on {
@@ -414,15 +426,19 @@ impl Placed {
         while log_lines(object, &self.app) {}
         let (o, mut names) = (locked(object), Vec::new());
         self.parts.iter().for_each(|p| names.extend(p.interfaces.iter().map(String::as_str)));
-        let [(_, passed), (_, sent), (_, given), (_, unheard), (_, dropped)] = fates(&o);
-        let faults: u64 = (0..o.source().faults as u16).map(|k| o.faults(k)).sum();
+        let [(_, passed), (_, sent), (_, unsent), (_, given), (_, unheard), (_, dropped)] = fates(&o);
+        let (all, mut kinds) = (o.faults_by_place(), Vec::new());
+        self.desc.iter().for_each(|desc| fault_kinds::add(desc, all.iter().copied(), &mut kinds));
+        let faults = faults_told(all.iter().map(|f| f.2).sum(), &kinds);
+        let lost = if unsent > 0 { format!("{unsent} not taken by an interface, ") } else { String::new() };
         let process = match self.hooked.is_empty() {
             true => String::new(),
             false => format!("{given} to the process, {unheard} without a socket, "),
         };
         eprintln!(
-            "wireloom: XDP at {}: {} frames received, {passed} to the kernel, {sent} sent, {process}{dropped} dropped, {faults} faults",
-            names.join(", "), passed + sent + given + unheard + dropped
+            "wireloom: XDP at {}: {} frames received, {passed} to the kernel, {sent} sent, {lost}{process}{dropped} dropped, {faults}",
+            names.join(", "),
+            passed + sent + unsent + given + unheard + dropped
         );
         if o.lines_lost() > 0 {
             eprintln!("wireloom: {} lines of the log in XDP found no room", o.lines_lost());
@@ -442,20 +458,12 @@ fn take_all(interface: &str) {
 
 /// Puts a program in front of an interface; a failure ends the process.
 fn attach(object: &mut Object, program: usize, interface: &str, mode: Mode) -> Mode {
-    if wireloom_xdp::takes_tags_off(interface) {
-        eprintln!(
-            "wireloom: {interface} takes VLAN tags off frames: XDP does not see them (`ethtool -K {interface} rxvlan off`)"
-        );
-    }
+    hook_notices::before(interface);
     let name = object.source().programs[program].name.clone();
     match object.attach(program, interface, mode) {
-        Ok(Mode::Generic) => {
-            eprintln!("wireloom: {name} runs in XDP at {interface} in generic mode, which is slower than native");
-            Mode::Generic
-        }
-        Ok(mode) => {
-            eprintln!("wireloom: {name} runs in XDP at {interface}");
-            mode
+        Ok(found) => {
+            hook_notices::behind(&name, interface, &found);
+            found.mode
         }
         Err(e) => {
             eprintln!("wireloom: {e}");

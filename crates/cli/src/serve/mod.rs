@@ -5,6 +5,8 @@ pub mod args;
 mod built_hook;
 pub mod config;
 mod hook;
+mod hook_notices;
+mod hook_object;
 mod interpreted;
 mod messages;
 pub mod payload;
@@ -97,7 +99,7 @@ fn serve_built(payload: Payload, desc: Desc, hook: Option<BuiltHook>, mut args: 
         let program = Program::load(&payload.library)?;
         return serve_all(vec![(program, desc)], &args.serve, begin, false, (HookPart::default(), || {}));
     };
-    let (module, placed) = hook.place(&desc, payload.programs, &mut args)?;
+    let (module, mut placed) = hook.place(&desc, payload.programs, &mut args)?;
     let tables = placed.tables(&module);
     let is_interpreted = tables.is_some();
     let program = match tables {
@@ -131,6 +133,16 @@ pub fn settings_of(desc: &Desc) -> String {
 
 /// So many kinds of faults are listed at the end of a run.
 const FAULTS_TOLD: usize = 4;
+
+/// `3 faults (2 truncated ip4, 1 overload)`
+fn faults_told(all: u64, kinds: &[(String, u64)]) -> String {
+    let told: Vec<String> = kinds.iter().take(FAULTS_TOLD).map(|(kind, n)| format!("{n} {kind}")).collect();
+    let more = if kinds.len() > FAULTS_TOLD { ", …" } else { "" };
+    match told.is_empty() {
+        true => format!("{all} faults"),
+        false => format!("{all} faults ({}{more})", told.join(", ")),
+    }
+}
 
 /// The part of an app in the kernel's XDP hook.
 #[derive(Default)]
@@ -207,13 +219,7 @@ pub fn serve_all(
     }
     if frames {
         let ms = served.elapsed.as_millis();
-        let kinds: Vec<String> = served.kinds.iter().take(FAULTS_TOLD).map(|(kind, n)| format!("{n} {kind}")).collect();
-        let more = if served.kinds.len() > FAULTS_TOLD { ", …" } else { "" };
-        let faults = if kinds.is_empty() {
-            format!("{} faults", served.faults)
-        } else {
-            format!("{} faults ({}{more})", served.faults, kinds.join(", "))
-        };
+        let faults = faults_told(served.faults, &served.kinds);
         let queues = if served.frames_discarded > 0 {
             format!(", {} discarded by queues", served.frames_discarded)
         } else {

@@ -48,10 +48,11 @@ use serde::{Deserialize, Serialize};
 use wireloom_ir::*;
 
 /// The headers that generated programs include: name and text.
-pub const HEADERS: [(&str, &str); 4] = [
+pub const HEADERS: [(&str, &str); 5] = [
     ("bpf.h", include_str!("../../../../support/bpf.h")),
     ("bpf_activation.h", include_str!("../../../../support/bpf_activation.h")),
     ("bpf_bytes.h", include_str!("../../../../support/bpf_bytes.h")),
+    ("bpf_redirects.h", include_str!("../../../../support/bpf_redirects.h")),
     ("bpf_tables.h", include_str!("../../../../support/bpf_tables.h")),
 ];
 
@@ -150,6 +151,11 @@ impl XdpSource {
         self.programs.iter().map(|p| p.name.as_str()).chain(changes)
     }
 
+    /// Programs send frames to other interfaces than the one that these came from.
+    pub fn redirects(&self) -> bool {
+        !self.ports.is_empty() || !self.broadcasts.is_empty()
+    }
+
     /// The map of all interfaces of a port.
     pub fn broadcast_map(port: PortId) -> String {
         format!("wl_all_{}", port.0)
@@ -226,6 +232,10 @@ fn emit_text(
         scratch.map(of_scratch).unwrap_or_default(),
     );
     let changes: String = tables.iter().map(|t| tables::xdp_changes(m, t)).collect();
+    let unsent = match ways.ports.is_empty() && ways.broadcasts.is_empty() {
+        true => String::new(),
+        false => format!("#include \"bpf_redirects.h\"\nWL_COUNT_UNSENT({})\n", 1 + ways.broadcasts.len()),
+    };
     let all = [&functions, &code];
     let timed = all.iter().any(|t| t.contains("x->core->")) || tables.iter().any(|t| t.stamped);
     let looped = scratch.is_some()
@@ -234,9 +244,20 @@ fn emit_text(
         // More than 32 bytes in front of a frame.
         || ways.entry.is_some_and(|n| n > 16);
     let maps = g.xdp_maps(&programs, &ways);
-    let text: String =
-        [head, g.types.clone(), state, maps, g.data.clone(), g.helpers.clone(), functions, walks, code, changes]
-            .join("\n");
+    let text: String = [
+        head,
+        g.types.clone(),
+        state,
+        maps,
+        g.data.clone(),
+        g.helpers.clone(),
+        functions,
+        walks,
+        code,
+        changes,
+        unsent,
+    ]
+    .join("\n");
     let source = XdpSource {
         programs,
         lines: std::mem::take(&mut g.xdp_lines),
@@ -380,8 +401,10 @@ pub const LOST: usize = RINGED + 1;
 pub const MINE: usize = LOST + 1;
 /// Then the number of that part.
 pub const PART: usize = MINE + 1;
+/// Then frames that another interface has not taken, by four reasons: `support/bpf_redirects.h`.
+pub const UNSENT: usize = PART + 1;
 /// The first word of counters.
-pub const COUNTERS: usize = PART + 1;
+pub const COUNTERS: usize = UNSENT + 4;
 /// Bytes of a ring for parts of frames.
 pub const RING: u32 = 2 << 20;
 /// Words of a table's statistics in a processor's state: hits, misses, inserts, evictions, expired,
@@ -488,7 +511,7 @@ impl<'m> Gen<'m> {
         let room = (self.xdp_state_bytes() / 8).max(1);
         let io: String = (0..parts::DEPTH).map(|n| format!("uint64_t io{n}[{}];\n", self.xdp_io / 8)).collect();
         format!(
-            "/* Of one processor. */\nstruct app_state {{\nuint64_t fate[{FATES}]; /* frames, by what became of them */\nuint64_t alone; /* no other processor is at a table */\nuint64_t ringed; /* parts of frames go through a ring */\nuint64_t lost; /* lines of the log */\nuint64_t mine; /* nobody else is at its part of tables */\nuint64_t part;\nuint64_t counter[{}];\n\
+            "/* Of one processor. */\nstruct app_state {{\nuint64_t fate[{FATES}]; /* frames, by what became of them */\nuint64_t alone; /* no other processor is at a table */\nuint64_t ringed; /* parts of frames go through a ring */\nuint64_t lost; /* lines of the log */\nuint64_t mine; /* nobody else is at its part of tables */\nuint64_t part;\nuint64_t unsent[4]; /* frames that an interface has not taken */\nuint64_t counter[{}];\n\
              uint64_t fault[WL_FAULTS];\nuint64_t table[{}][{STATISTICS}];\nuint64_t placed[WL_PLACES][WL_KINDS]; /* faults */\nstruct wl_places in;\nstruct wl_between between;\n{io}uint64_t far[{}]; /* values of one frame */\nuint64_t begun;\nunion {{\nstruct {{\n{states}}};\nuint64_t room[{}];\n}};\n}} __attribute__((aligned(64)));\n\
              _Static_assert(sizeof(struct app_state) == WL_STATE, \"the loader makes room for it\");\n",
             m.counters.len().max(1),

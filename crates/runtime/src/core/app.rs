@@ -152,14 +152,11 @@ impl App {
     }
 
     pub fn fault_name(&self, kind: u32) -> String {
-        if kind >= WL_F_USER {
-            return self.own_fault(kind).map_or_else(|| format!("fault {kind}"), |f| f.name.clone());
-        }
-        fault_name(kind).to_string()
+        name_of_fault(&self.desc, kind)
     }
 
     fn own_fault(&self, kind: u32) -> Option<&OwnFault> {
-        self.desc.faults.get(kind.checked_sub(WL_F_USER)? as usize)
+        own_fault(&self.desc, kind)
     }
 
     /// Why the app cannot run: its start, the first handler that `stats` covers, ended in a fault.
@@ -571,4 +568,16 @@ fn answer_classes(desc: &wireloom_ir::desc::Desc) -> (Vec<String>, Vec<Vec<u8>>)
     } else {
         (names, numbers)
     }
+}
+
+/// The name of a kind of fault: one of the language, or the app's own.
+pub fn name_of_fault(desc: &Desc, kind: u32) -> String {
+    if kind >= WL_F_USER {
+        return own_fault(desc, kind).map_or_else(|| format!("fault {kind}"), |f| f.name.clone());
+    }
+    fault_name(kind).to_string()
+}
+
+fn own_fault(desc: &Desc, kind: u32) -> Option<&OwnFault> {
+    desc.faults.get(kind.checked_sub(WL_F_USER)? as usize)
 }

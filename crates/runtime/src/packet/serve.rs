@@ -9,6 +9,7 @@ use super::board::stage;
 use super::core::{CoreParts, Fan, PacketCore};
 use super::core_mesh::{Mesh, Progress};
 use super::core_times::{CoreTimes, TimesHere};
+use super::fault_kinds;
 use super::interfaces::Interfaces;
 use super::nic::{Agent, Inherited, Joint, ProcessSide, Role, Served, Tables, Work};
 use super::options::{self, Options};
@@ -407,16 +408,10 @@ fn summary(apps: &[Arc<App>], stats: &[CoreStats], elapsed: Duration, clean: boo
             s.frames_dropped += p.frames.dropped.get();
             s.frames_discarded += p.frames.discarded.get();
         }
-        for (kind, place, n) in app.faults.list() {
-            s.faults += n;
-            let name = format!("{} {}", of.fault_name(kind), of.place_name(place));
-            match s.kinds.iter_mut().find(|k| k.0 == name) {
-                Some(k) => k.1 += n,
-                None => s.kinds.push((name, n)),
-            }
-        }
+        let faults = app.faults.list();
+        s.faults += faults.iter().map(|f| f.2).sum::<u64>();
+        fault_kinds::add(&of.desc, faults, &mut s.kinds);
     }
-    s.kinds.sort_by(|a, b| (b.1, &a.0).cmp(&(a.1, &b.0)));
     s
 }
 
