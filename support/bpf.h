@@ -13,12 +13,13 @@
 
 struct xdp_md { uint32_t data, data_end, data_meta, ingress_ifindex, rx_queue_index, egress_ifindex; };
 enum { XDP_ABORTED = 0, XDP_DROP = 1, XDP_PASS = 2, XDP_TX = 3, XDP_REDIRECT = 4 };
-enum { BPF_MAP_TYPE_HASH = 1, BPF_MAP_TYPE_ARRAY = 2, BPF_MAP_TYPE_LPM_TRIE = 11, BPF_MAP_TYPE_DEVMAP = 14, BPF_MAP_TYPE_XSKMAP = 17, BPF_MAP_TYPE_RINGBUF = 27, BPF_F_MMAPABLE = 1024 };
+enum { BPF_MAP_TYPE_HASH = 1, BPF_MAP_TYPE_ARRAY = 2, BPF_MAP_TYPE_PROG_ARRAY = 3, BPF_MAP_TYPE_LPM_TRIE = 11, BPF_MAP_TYPE_DEVMAP = 14, BPF_MAP_TYPE_XSKMAP = 17, BPF_MAP_TYPE_RINGBUF = 27, BPF_F_MMAPABLE = 1024 };
 enum { BPF_F_BROADCAST = 8, BPF_F_EXCLUDE_INGRESS = 16 };
 /* Nobody is woken by a record of a ring: the process looks when it wants. */
 enum { WL_NO_WAKEUP = 1 };
 static void *(*const bpf_map_lookup_elem)(void *map, const void *key) = (void *)1;
 static uint32_t (*const bpf_get_smp_processor_id)(void) = (void *)8;
+static long (*const bpf_tail_call)(void *ctx, void *map, uint32_t at) = (void *)12;
 static long (*const bpf_xdp_adjust_head)(struct xdp_md *ctx, int delta) = (void *)44;
 static long (*const bpf_xdp_adjust_tail)(struct xdp_md *ctx, int delta) = (void *)65;
 static long (*const bpf_probe_read_kernel)(void *to, uint32_t n, const void *from) = (void *)113;

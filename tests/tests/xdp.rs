@@ -18,6 +18,7 @@ mod per_core;
 mod process;
 mod queues;
 mod races;
+mod undone_sums;
 mod whole;
 mod wide_numbers;
 

@@ -6,6 +6,7 @@ use crate::Error;
 use std::fs;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::path::Path;
 use std::time::Duration;
 
 /// Whether the kernel has a part that programs need.
@@ -262,4 +263,10 @@ pub fn is_down(interface: &str) -> bool {
     let text = fs::read_to_string(format!("/sys/class/net/{interface}/flags")).unwrap_or_default();
     let flags = text.trim().strip_prefix("0x").and_then(|n| u32::from_str_radix(n, 16).ok());
     flags.is_some_and(|f| f & libc::IFF_UP as u32 == 0)
+}
+
+/// Whether a card stands behind an interface. A sender's checksums may be left undone where none
+/// does.
+pub fn has_hardware(interface: &str) -> bool {
+    Path::new(&format!("/sys/class/net/{interface}/device")).exists()
 }

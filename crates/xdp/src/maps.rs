@@ -15,6 +15,7 @@ pub(crate) fn map_of<'e>(ebpf: &'e Ebpf, name: &str) -> io::Result<BorrowedFd<'e
             | Map::HashMap(data)
             | Map::LruHashMap(data)
             | Map::LpmTrie(data)
+            | Map::ProgramArray(data)
             | Map::RingBuf(data),
         ) => Ok(data.fd().as_fd()),
         _ => Err(io::ErrorKind::NotFound.into()),

@@ -48,6 +48,8 @@ pub struct Attached {
     pub mode: Mode,
     /// The reason for which the driver has not taken it.
     pub not_native: Option<Error>,
+    /// The reason for which checksums stay undone that senders have left to hardware.
+    pub unfinished: Option<String>,
 }
 
 /// The result of a test run.
@@ -62,6 +64,8 @@ pub struct Ran {
 
 pub struct Object {
     pub(crate) ebpf: Ebpf,
+    /// The reason for which no program can be in front of another one.
+    pub(crate) no_fronts: Option<String>,
     source: XdpSource,
     /// The state of each processor, one behind the other.
     cores: Arc<Shared>,
@@ -97,6 +101,8 @@ pub struct Settings {
     pub interfaces: Vec<(PortId, Vec<u32>)>,
     /// Values of parameters that are not in the text: by number, all words that each may have.
     pub params: Vec<[u64; PARAM_WORDS]>,
+    /// An interface may have a program in front of the handler's.
+    pub fronted: bool,
     /// The time is what [`Object::set_time`] says: for tests.
     pub manual_time: bool,
     /// The kind of programs that is tried before all others: for tests.
@@ -207,6 +213,8 @@ impl Object {
         for (name, value) in [("wl_wall", &wall), ("wl_bell", &bell)] {
             loader.override_global(name, value, false);
         }
+        let fronted = u64::from(settings.fronted);
+        loader.override_global("wl_fronted", &fronted, false);
         let interfaces = source.programs.iter().filter_map(|p| Some((p.interfaces()?, p.port)));
         let interfaces: Vec<(String, &Vec<u32>)> = interfaces
             .filter_map(|(name, port)| Some((name, &settings.interfaces.iter().find(|i| i.0 == port)?.1)))
@@ -215,7 +223,7 @@ impl Object {
             loader.override_global(name, numbers.as_slice(), false);
         }
         let begin = Instant::now();
-        let ebpf = load_programs(&mut loader, &bytes, source)?;
+        let (ebpf, no_fronts) = load_programs(&mut loader, &bytes, source, settings.fronted)?;
         let took = begin.elapsed();
         let cores = Arc::new(Shared::writable(states.map(), core_size * processors as usize)?);
         let lines = |t: &XdpTable| {
@@ -265,6 +273,7 @@ impl Object {
         let parted = source.tables.iter().any(|t| t.sums.is_some()) && kernel::await_programs();
         let object = Object {
             ebpf,
+            no_fronts: no_fronts.map(|e| e.to_string()),
             source,
             cores,
             core_size,
@@ -331,21 +340,29 @@ impl Object {
             Mode::Native => &[(Mode::Native, XdpMode::Driver)],
             Mode::Generic => &[(Mode::Generic, XdpMode::Skb)],
         };
-        let mut last = None;
+        let (mut not_native, mut unfinished) = (None, None);
         let name = self.source.programs.get(program_number).map_or(String::new(), |p| p.name.clone());
         for (mode, kernel) in wanted {
-            match program(&mut self.ebpf, &name)?.attach(interface, *kernel) {
-                Ok(_) => return Ok(Attached { mode: *mode, not_native: last }),
+            // In generic mode the kernel itself completes checksums.
+            let front = match self.front(program_number, interface).filter(|_| *mode == Mode::Native).transpose() {
+                Ok(front) => front,
+                Err(why) => {
+                    unfinished = Some(why);
+                    None
+                }
+            };
+            match program(&mut self.ebpf, front.as_ref().unwrap_or(&name))?.attach(interface, *kernel) {
+                Ok(_) => return Ok(Attached { mode: *mode, not_native, unfinished }),
                 Err(e) => {
                     let e = of_attaching(interface, *mode, e);
                     if !matches!(e, Error::Mode { .. }) {
                         return Err(e);
                     }
-                    last = Some(e)
+                    not_native = Some(e)
                 }
             }
         }
-        Err(last.unwrap_or_else(|| Error::NoInterface(interface.into())))
+        Err(not_native.unwrap_or_else(|| Error::NoInterface(interface.into())))
     }
 
     /// Makes a place of a map of interfaces an interface. `None`: of the map of ports; else of the

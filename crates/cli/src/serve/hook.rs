@@ -192,6 +192,11 @@ impl AppPorts<'_> {
             let numbers = part.interfaces.iter().map(number);
             values.interfaces.push((p.port, numbers.collect::<Result<_, _>>()?));
         }
+        values.fronted = self.mode != XdpMode::Generic
+            && parts
+                .iter()
+                .enumerate()
+                .any(|(n, part)| part.interfaces.iter().any(|name| wireloom_xdp::is_fronted(source, n, name)));
         Ok(values)
     }
 

@@ -26,6 +26,11 @@ pub fn behind(name: &str, interface: &str, found: &Attached) {
         }
         Mode::Auto | Mode::Native => eprintln!("wireloom: {name} runs in XDP at {interface}"),
     }
+    if let Some(e) = &found.unfinished {
+        eprintln!(
+            "wireloom: checksums that senders at {interface} leave to hardware stay undone (`ethtool -K IF tx off` there): {e}"
+        );
+    }
     tell_if_down(interface);
 }
 

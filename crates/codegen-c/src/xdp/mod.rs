@@ -18,6 +18,7 @@ mod far;
 mod far_room;
 mod framed_parts;
 mod frames;
+mod fronts;
 mod functions;
 mod line_parts;
 mod lines;
@@ -48,10 +49,11 @@ use serde::{Deserialize, Serialize};
 use wireloom_ir::*;
 
 /// The headers that generated programs include: name and text.
-pub const HEADERS: [(&str, &str); 5] = [
+pub const HEADERS: [(&str, &str); 6] = [
     ("bpf.h", include_str!("../../../../support/bpf.h")),
     ("bpf_activation.h", include_str!("../../../../support/bpf_activation.h")),
     ("bpf_bytes.h", include_str!("../../../../support/bpf_bytes.h")),
+    ("bpf_front.h", include_str!("../../../../support/bpf_front.h")),
     ("bpf_redirects.h", include_str!("../../../../support/bpf_redirects.h")),
     ("bpf_tables.h", include_str!("../../../../support/bpf_tables.h")),
 ];
@@ -125,6 +127,8 @@ pub struct XdpProgram {
     pub gives: bool,
     /// It may give parts of them by a ring, too.
     pub ringed: bool,
+    /// It sends frames out of interfaces, or changes them: checksums must be whole.
+    pub finished: bool,
 }
 
 impl XdpProgram {
@@ -236,6 +240,7 @@ fn emit_text(
         true => String::new(),
         false => format!("#include \"bpf_redirects.h\"\nWL_COUNT_UNSENT({})\n", 1 + ways.broadcasts.len()),
     };
+    let fronts = fronts::fronts(&programs);
     let all = [&functions, &code];
     let timed = all.iter().any(|t| t.contains("x->core->")) || tables.iter().any(|t| t.stamped);
     let looped = scratch.is_some()
@@ -250,11 +255,13 @@ fn emit_text(
         state,
         maps,
         g.data.clone(),
+        "#include \"bpf_front.h\"".to_string(),
         g.helpers.clone(),
         functions,
         walks,
         code,
         changes,
+        fronts,
         unsent,
     ]
     .join("\n");
@@ -381,6 +388,7 @@ fn programs(g: &Gen, handlers: &[HandlerId]) -> Option<Vec<XdpProgram>> {
             instances: g.instances[port.index()],
             gives: false,
             ringed: false,
+            finished: false,
         });
     }
     Some(all)
@@ -402,9 +410,10 @@ pub const MINE: usize = LOST + 1;
 /// Then the number of that part.
 pub const PART: usize = MINE + 1;
 /// Then frames that another interface has not taken, by four reasons: `support/bpf_redirects.h`.
+/// Behind them a word of `support/bpf_front.h`.
 pub const UNSENT: usize = PART + 1;
 /// The first word of counters.
-pub const COUNTERS: usize = UNSENT + 4;
+pub const COUNTERS: usize = UNSENT + 5;
 /// Bytes of a ring for parts of frames.
 pub const RING: u32 = 2 << 20;
 /// Words of a table's statistics in a processor's state: hits, misses, inserts, evictions, expired,
@@ -511,7 +520,7 @@ impl<'m> Gen<'m> {
         let room = (self.xdp_state_bytes() / 8).max(1);
         let io: String = (0..parts::DEPTH).map(|n| format!("uint64_t io{n}[{}];\n", self.xdp_io / 8)).collect();
         format!(
-            "/* Of one processor. */\nstruct app_state {{\nuint64_t fate[{FATES}]; /* frames, by what became of them */\nuint64_t alone; /* no other processor is at a table */\nuint64_t ringed; /* parts of frames go through a ring */\nuint64_t lost; /* lines of the log */\nuint64_t mine; /* nobody else is at its part of tables */\nuint64_t part;\nuint64_t unsent[4]; /* frames that an interface has not taken */\nuint64_t counter[{}];\n\
+            "/* Of one processor. */\nstruct app_state {{\nuint64_t fate[{FATES}]; /* frames, by what became of them */\nuint64_t alone; /* no other processor is at a table */\nuint64_t ringed; /* parts of frames go through a ring */\nuint64_t lost; /* lines of the log */\nuint64_t mine; /* nobody else is at its part of tables */\nuint64_t part;\nuint64_t unsent[4]; /* frames that an interface has not taken */\nuint64_t finished; /* the checksum of the frame, which its sender had left undone */\nuint64_t counter[{}];\n\
              uint64_t fault[WL_FAULTS];\nuint64_t table[{}][{STATISTICS}];\nuint64_t placed[WL_PLACES][WL_KINDS]; /* faults */\nstruct wl_places in;\nstruct wl_between between;\n{io}uint64_t far[{}]; /* values of one frame */\nuint64_t begun;\nunion {{\nstruct {{\n{states}}};\nuint64_t room[{}];\n}};\n}} __attribute__((aligned(64)));\n\
              _Static_assert(sizeof(struct app_state) == WL_STATE, \"the loader makes room for it\");\n",
             m.counters.len().max(1),
@@ -542,7 +551,7 @@ impl<'m> Gen<'m> {
     fn xdp_maps(&self, programs: &[XdpProgram], ways: &Ways) -> String {
         let mut text = String::from(
             "volatile uint64_t wl_unknown SEC(\".data\") = 0;\n\
-             volatile const uint64_t wl_tick SEC(\".rodata\") = 1, wl_wall SEC(\".rodata\") = 0, wl_manual SEC(\".rodata\") = 0;\n",
+             volatile const uint64_t wl_tick SEC(\".rodata\") = 1, wl_wall SEC(\".rodata\") = 0, wl_manual SEC(\".rodata\") = 0, wl_fronted SEC(\".rodata\") = 0;\n",
         );
         let map = |kind: &str, name: &str, n: usize| {
             format!(
@@ -607,6 +616,8 @@ impl<'m> Gen<'m> {
             false => "",
         };
         p.gives = uses("fate = WL_PROCESS;");
+        p.finished = ["XDP_TX", "bpf_redirect_map(", "WL_CHANGED(x)"].iter().any(|sign| uses(sign));
+        let give_back = if p.finished { "WL_GIVE_BACK(x, fate);\n" } else { "" };
         // One core takes the parts of all frames: so it is in an app with segments.
         p.ringed = p.gives && !m.segments.is_empty() && m.ports.iter().any(|q| q.carries.part != FramePart::Whole);
         let filter = gives_away(m, &h.body.block);
@@ -632,7 +643,7 @@ impl<'m> Gen<'m> {
             "{parts}{on}{copy}/* {} */\nSEC(\"xdp\") int {name}(struct xdp_md *ctx) {{\nwl_core core = {{0}};\nwl_fx fx = {{.core = &core, .ctx = ctx, .filter = {filter}}}, *x = &fx;\n\
              const uint32_t cpu = bpf_get_smp_processor_id();\nx->state = wl_state_of(cpu);\n\
              if (!x->state) return XDP_ABORTED;\nWL_BEGIN_NOTES(x);\n{alone}WL_BYTES_BEGIN(x);\n{time}{wall}{instance}{init}int fate;\n{near}{{\nwl_view view;\n{parse}(x, &view);\nx->sure = 0;\nfate = {name}_on(x, &view);\n}}\n\
-             if (WL_UNLIKELY(fate == WL_FAULTY)) {{\n{faulty}}}\n{gives}x->state->fate[fate & {}]++;\nreturn WL_VERDICT(fate);\n}}\n\
+             if (WL_UNLIKELY(fate == WL_FAULTY)) {{\n{faulty}}}\n{gives}x->state->fate[fate & {}]++;\n{give_back}return WL_VERDICT(fate);\n}}\n\
              {}",
             names::comment(&h.name),
             FATES - 1,
