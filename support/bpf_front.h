@@ -2,7 +2,7 @@
  *
  * A sender there leaves the checksum of TCP or UDP to hardware that does not exist: the field holds
  * the sum of the pseudo header. This program completes it, since the handler may send the frame out
- * of an interface, or change it. A frame that goes to the host gets its field back: the kernel has
+ * of an interface, or change it. A frame that goes to the host gets its field back. The kernel has
  * noted that the checksum is undone, and completes it if the frame leaves the machine. */
 #ifndef WL_BPF_FRONT_H
 #define WL_BPF_FRONT_H

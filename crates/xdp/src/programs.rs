@@ -6,9 +6,9 @@ use aya::programs::{RawTracePoint, Xdp};
 use aya::{Ebpf, EbpfLoader, VerifierLogLevel};
 use wireloom_codegen_c::xdp::XdpSource;
 
-/// Loads all programs. `fronted`: those in front of others, too; the result has the reason for which
-/// they are not there. The verifier's words of each instruction are asked for only to name a place:
-/// it takes seconds to write those of a long program.
+/// Loads all programs. `fronted`: those in front of others, too; the result has the reason for
+/// which they are not there. The verifier's words of each instruction are asked for only to name a
+/// place: it takes seconds to write those of a long program.
 pub(crate) fn load_programs(
     loader: &mut EbpfLoader,
     bytes: &[u8],

@@ -360,8 +360,8 @@ impl<'m> BodyGen<'_, 'm> {
         line!(self, "}} }}");
     }
 
-    /// The checksum of a new header that covers what follows it. `begins`: where the parts begin, and
-    /// the end of the last one.
+    /// The checksum of a new header that covers what follows it. `begins`: where the parts begin,
+    /// and the end of the last one.
     fn xdp_new_sum(&mut self, v: &str, parts: &[Part], begins: &[u32], part: usize) {
         let Some(u) = parts[part].unit else { return };
         let Some((c, off)) = self.g.sum_at(u).filter(|s| is_far(&s.0)) else { return };
