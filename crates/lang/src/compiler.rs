@@ -48,6 +48,8 @@ pub struct Compiler<'a> {
     pub diags: Vec<Diagnostic>,
     pub m: ir::Module,
     pub cache: HashMap<ItemId, Option<Item>>,
+    /// Where something failed before anything was reported: see [`Compiler::must_be_told`].
+    pub untold: Option<Span>,
     /// Items being resolved, for finding circles.
     pub busy: Vec<ItemId>,
     pub units: Vec<UnitInfo>,
@@ -135,6 +137,7 @@ impl<'a> Compiler<'a> {
             map,
             names,
             diags: Vec::new(),
+            untold: None,
             m,
             cache: HashMap::new(),
             busy: Vec::new(),
@@ -188,6 +191,30 @@ impl<'a> Compiler<'a> {
     pub fn report(&mut self, d: Diagnostic) -> Reported {
         self.diags.push(d);
         Reported
+    }
+
+    /// Something failed here, which leaves a part out. An error must have told so before.
+    pub fn must_be_told(&mut self, span: Span) {
+        if self.untold.is_none() && !self.diags.iter().any(Diagnostic::is_error) {
+            self.untold = Some(span);
+        }
+    }
+
+    /// The same for a result that is needed no more.
+    pub fn settle<T>(&mut self, made: R<T>, span: Span) {
+        if made.is_err() {
+            self.must_be_told(span);
+        }
+    }
+
+    /// A program with a part left out is refused, even if nothing has told about that part.
+    pub fn refuse_untold(&mut self) {
+        let Some(span) = self.untold.filter(|_| !self.diags.iter().any(Diagnostic::is_error)) else { return };
+        self.report(
+            Diagnostic::error("E0801", span, "internal error: the compiler cannot tell why this fails")
+                .label("left out of the program")
+                .hint("please report it; another form of this line may work"),
+        );
     }
 
     pub fn error(&mut self, code: &'static str, span: Span, message: impl Into<String>) -> Reported {
@@ -416,6 +443,7 @@ impl<'a> Compiler<'a> {
         let found = self.within(at, DEFINITION, |cx| cx.resolve_item(id));
         self.app_constants = visible;
         self.busy.pop();
+        self.settle(found.clone(), at);
         self.cache.insert(id, found.clone().ok());
         found
     }

@@ -27,7 +27,7 @@ mod val;
 
 use std::path::Path;
 use wireloom_ir as ir;
-use wireloom_syntax::ast::{Item, ItemKind};
+use wireloom_syntax::ast::{self, Item, ItemKind};
 use wireloom_syntax::{diagnostic, Diagnostic, SourceMap, World};
 
 /// The result of checking a program.
@@ -63,9 +63,21 @@ pub fn compile_test(world: &dyn World, main: &Path, n: usize) -> Checked {
         let Some(id) = cx.element_tests().get(n).copied() else { return };
         let item = cx.names.items[id].item.clone();
         if let ItemKind::Test(t) = &item.kind {
-            let _ = cx.element_test(0, t);
+            let made = cx.element_test(0, t);
+            cx.settle(made, t.span);
+            test_is_there(cx, t.span);
         }
         cx.analyze();
+    })
+}
+
+/// For tests of the compiler: one that loses the tests of a file.
+#[doc(hidden)]
+pub fn compile_losing_tests(world: &dyn World, main: &Path) -> Checked {
+    checked(world, main, |cx| {
+        program(cx, None);
+        cx.m.tests.clear();
+        all_tests_are_there(cx, None);
     })
 }
 
@@ -78,6 +90,7 @@ fn checked(world: &dyn World, main: &Path, lower: impl FnOnce(&mut compiler::Com
     cx.diags = diagnostics;
     if !cx.names.modules.is_empty() {
         lower(&mut cx);
+        cx.refuse_untold();
     }
     let mut diagnostics = std::mem::take(&mut cx.diags);
     let module = std::mem::take(&mut cx.m);
@@ -105,7 +118,8 @@ fn program(cx: &mut compiler::Compiler, wanted: Option<&str>) {
             continue;
         }
         if let Ok(items::Item::Fn(f)) = cx.item(*id, item.span) {
-            let _ = cx.function(&f, item.span);
+            let made = cx.function(&f, item.span);
+            cx.settle(made, item.span);
         }
     }
     let name = app(cx, wanted);
@@ -115,9 +129,11 @@ fn program(cx: &mut compiler::Compiler, wanted: Option<&str>) {
     for id in &main {
         let item = cx.names.items[*id].item.clone();
         if let ItemKind::Test(t) = &item.kind {
-            let _ = cx.test(0, t, name.as_deref());
+            let made = cx.test(0, t, name.as_deref());
+            cx.settle(made, t.span);
         }
     }
+    all_tests_are_there(cx, name.as_deref());
     cx.analyze();
     cx.check_devices();
     // Code that cannot be read, or is too large already, is not checked further.
@@ -128,12 +144,37 @@ fn program(cx: &mut compiler::Compiler, wanted: Option<&str>) {
     unused::warn(cx);
 }
 
+/// Every test of the file's functions, and of the app, is in the module, or an error tells why not.
+fn all_tests_are_there(cx: &mut compiler::Compiler, app: Option<&str>) {
+    let of_app = |path: &ast::Path| path.parts.last().is_some_and(|n| Some(n.name.as_str()) == app);
+    let mut wanted = Vec::new();
+    for entry in cx.names.items.iter().filter(|i| i.module == 0) {
+        let ItemKind::Test(t) = &entry.item.kind else { continue };
+        if t.app.as_ref().is_none_or(|(path, _)| path.parts.len() == 1 && of_app(path)) {
+            wanted.push(t.span);
+        }
+    }
+    for at in wanted {
+        test_is_there(cx, at);
+    }
+}
+
+fn test_is_there(cx: &mut compiler::Compiler, at: ast::Span) {
+    let span = cx.span(at);
+    if !cx.m.tests.iter().any(|t| t.span == span) {
+        cx.must_be_told(at);
+    }
+}
+
 /// Each element by itself. Errors that its use in the app has reported are not repeated.
 fn elements(cx: &mut compiler::Compiler) {
     for id in cx.own_elements() {
-        let (found, module) = cx.element_alone(id);
-        cx.elements_in_c.extend(module);
-        for d in found {
+        let alone = cx.element_alone(id);
+        cx.elements_in_c.extend(alone.module);
+        if let Some(span) = alone.untold {
+            cx.must_be_told(span);
+        }
+        for d in alone.found {
             if !cx.diags.iter().any(|o| o.code == d.code && o.span() == d.span()) {
                 cx.diags.push(d);
             }

@@ -74,7 +74,8 @@ impl Compiler<'_> {
         let (last, first): (Vec<_>, Vec<_>) =
             p.clauses.iter().partition(|c| matches!(c.kind, ClauseKind::OnFault { .. }));
         for c in first.into_iter().chain(last) {
-            let _ = self.clause(module, id, c);
+            let made = self.clause(module, id, c);
+            self.settle(made, c.span);
         }
         self.private_of_one(id, p);
         self.resets_wholly(id, p);
@@ -83,7 +84,8 @@ impl Compiler<'_> {
             self.order_is_no_match(id, u, p);
         }
         if self.m.protocols[id.index()].interim.is_some() {
-            let _ = self.on_interim(module, id, p);
+            let made = self.on_interim(module, id, p);
+            self.settle(made, p.name.span);
         }
         Ok(id)
     }
@@ -698,7 +700,8 @@ impl Compiler<'_> {
             ends: None,
             validity: Validity::Sure,
         };
-        let _ = l.forwarded(&passed, id, response, span);
+        let made = l.forwarded(&passed, id, response, span);
+        l.cx.settle(made, span);
     }
 
     /// Interim answers are edited as others are, where the protocol has edits: no handler sees

@@ -19,6 +19,7 @@ const GROUPS: &[(&str, &str)] = &[
     ("E05", "Bounds and termination"),
     ("E06", "Protocols, ports and handlers"),
     ("E07", "State and tables"),
+    ("E08", "Defects of the compiler"),
     ("W09", "Warnings"),
 ];
 

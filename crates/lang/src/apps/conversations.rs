@@ -36,7 +36,10 @@ impl Compiler<'_> {
         }
         let what = match self.upstream(name, port) {
             Ok(c) => AppName::Upstream(c),
-            Err(Reported) => AppName::Failed,
+            Err(Reported) => {
+                self.must_be_told(name.span);
+                AppName::Failed
+            }
         };
         self.add(name, what);
     }

@@ -62,7 +62,8 @@ impl Compiler<'_> {
             let MemberKind::Instance { name, device: Some(device), .. } = &m.kind else { continue };
             let on = self.device_of(device)?;
             if matches!(on, Device::Cpu | Device::Nic) {
-                let _ = self.instance_in_segment(module, name, device);
+                let made = self.instance_in_segment(module, name, device);
+                self.settle(made, name.span);
                 continue;
             }
             let comes = |h: &ir::Handler| self.comes_to(h, &name.name) && self.is_of_nic(h);

@@ -22,6 +22,16 @@ use wireloom_syntax::Diagnostic;
 /// Names that no source has.
 const IT: &str = "the element";
 
+/// An element that was checked by itself.
+#[derive(Default)]
+pub struct Alone {
+    pub found: Vec<Diagnostic>,
+    /// Of an element in C.
+    pub module: Option<ir::Module>,
+    /// Where something failed without an error.
+    pub untold: Option<ast::Span>,
+}
+
 impl Compiler<'_> {
     /// The elements of the main file, as indices of items.
     pub fn own_elements(&self) -> Vec<ItemId> {
@@ -34,23 +44,28 @@ impl Compiler<'_> {
 
     /// Errors of an element by itself, independent of its uses; and the program of an element in C
     /// without errors.
-    pub fn element_alone(&self, id: ItemId) -> (Vec<Diagnostic>, Option<ir::Module>) {
-        let ItemKind::Element(e) = &self.names.items[id].item.kind else { return (vec![], None) };
-        let (set, module) = self.attempt(e, false);
+    pub fn element_alone(&self, id: ItemId) -> Alone {
+        let ItemKind::Element(e) = &self.names.items[id].item.kind else { return Alone::default() };
+        let set = self.attempt(e, false);
         let takes = e.members.iter().any(|m| matches!(m.kind, MemberKind::Param(_)));
-        if !takes || !set.iter().any(Diagnostic::is_error) {
-            return (set, module);
+        if !takes || !set.found.iter().any(Diagnostic::is_error) {
+            return set;
         }
-        let (fixed, module) = self.attempt(e, true);
-        (set.into_iter().filter(|d| fixed.iter().any(|o| o.code == d.code && o.span() == d.span())).collect(), module)
+        let fixed = self.attempt(e, true);
+        let both = |d: &Diagnostic| fixed.found.iter().any(|o| o.code == d.code && o.span() == d.span());
+        Alone { found: set.found.into_iter().filter(both).collect(), ..fixed }
     }
 
-    fn attempt(&self, e: &ast::Element, constants: bool) -> (Vec<Diagnostic>, Option<ir::Module>) {
+    fn attempt(&self, e: &ast::Element, constants: bool) -> Alone {
         let mut cx = Compiler::new(self.world, self.map, self.names.clone());
         cx.any_types = !e.types.is_empty();
-        let _ = cx.stand_alone(0, e, constants);
-        let whole = e.in_c.is_some() && !cx.diags.iter().any(Diagnostic::is_error);
-        (cx.diags, whole.then_some(cx.m))
+        let made = cx.stand_alone(0, e, constants);
+        cx.settle(made, e.name.span);
+        let failed = cx.diags.iter().any(Diagnostic::is_error);
+        let module = (e.in_c.is_some() && !failed).then_some(cx.m);
+        // Type parameters have no types here.
+        let untold = cx.untold.filter(|_| !failed && !cx.any_types);
+        Alone { found: cx.diags, module, untold }
     }
 
     fn stand_alone(&mut self, module: ModId, e: &ast::Element, constants: bool) -> R<()> {
@@ -150,7 +165,8 @@ impl Compiler<'_> {
         let told = self.diags.len();
         let mut least: Option<Vec<Diagnostic>> = None;
         for protocol in known {
-            let _ = self.pass_request(module, e, to.clone(), (unit, protocol, replies));
+            let made = self.pass_request(module, e, to.clone(), (unit, protocol, replies));
+            self.settle(made, e.name.span);
             let said = self.diags.split_off(told);
             // An answer of another unit is for another protocol.
             let errors = |all: &[Diagnostic]| {
@@ -245,7 +261,8 @@ impl Compiler<'_> {
         let app = std::mem::replace(&mut self.app, i.scope.clone());
         let around = std::mem::replace(&mut self.around, vec![outlet]);
         for f in fns {
-            let _ = self.function(&f, f.ast.name.span);
+            let made = self.function(&f, f.ast.name.span);
+            self.settle(made, f.ast.name.span);
         }
         self.around = around;
         self.app = app;

@@ -304,10 +304,12 @@ impl Compiler<'_> {
     /// Members that no element may have. All else is checked in [`super::alone`], and in every
     /// place where an instance stands.
     pub fn element_item(&mut self, module: ModId, e: &ast::Element) {
-        let _ = self.distinct(e.members.iter().filter_map(|m| match &m.kind {
+        let params = e.members.iter().filter_map(|m| match &m.kind {
             MemberKind::Param(p) => Some(&p.name),
             _ => None,
-        }));
+        });
+        let made = self.distinct(params);
+        self.settle(made, e.name.span);
         self.indexed_handlers(e);
         self.type_params(module, e);
         let any = crate::apps::scope::any_types(module, e);
@@ -323,7 +325,7 @@ impl Compiler<'_> {
                 }
                 _ => Ok(()),
             };
-            let _ = r;
+            self.settle(r, m.span);
         }
     }
 }

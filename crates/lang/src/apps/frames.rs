@@ -41,7 +41,8 @@ impl Compiler<'_> {
         let mut options = PortOptions::default();
         self.options_once(p.options.iter().map(|(n, _)| n));
         for (n, e) in &p.options {
-            let _ = self.frame_option(module, &mut options, n, e);
+            let made = self.frame_option(module, &mut options, n, e);
+            self.settle(made, n.span);
         }
         let unit = self.packet_type(module, p, engine)?;
         let id = ir::PortId(self.m.ports.len() as u32);

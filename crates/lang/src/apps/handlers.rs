@@ -61,7 +61,8 @@ impl Compiler<'_> {
             }
             On::Every(e) => {
                 let period = self.const_duration(module, e)?;
-                let _ = self.check_period(period, e.span);
+                let made = self.check_period(period, e.span);
+                self.settle(made, e.span);
                 let l = plain(self, module, format!("app {app}: every"));
                 let body = run(l, &h.body, h.guard.as_ref(), span)?;
                 self.add_handler("every", ir::On::Every(period), span, body);

@@ -126,10 +126,11 @@ impl Compiler<'_> {
         }
         l.gone = gone.into_iter().map(|layer| (p, layer)).collect();
         let v = Val::path(Ty::Msg(unit), build::msg(p));
-        let _ = match &does {
+        let made = match &does {
             Does::Element(e) => l.enter_element(e, v, at, span),
             Does::Nodes(nodes) => l.flow(nodes, v, span),
         };
+        l.cx.settle(made, span);
         let body = l.body();
         self.leave(outer);
         self.m.inputs[id.index()].body = Some(body);

@@ -35,7 +35,8 @@ impl Compiler<'_> {
         for m in members {
             let MemberKind::Instance { name, .. } = &m.kind else { continue };
             let Some(AppName::Instance(i)) = self.app.get(&name.name).cloned() else { continue };
-            let _ = self.own_handlers(module, &mut vec![], &name.name, &i, name.span);
+            let made = self.own_handlers(module, &mut vec![], &name.name, &i, name.span);
+            self.settle(made, name.span);
         }
     }
 
@@ -190,7 +191,8 @@ impl Compiler<'_> {
             let mut l = super::frames::begin(self, around.module, format!("app {app}: {name}"));
             l.outlets = around.outlets;
             let p = l.new_local("p", &Ty::Msg(unit));
-            let _ = l.flow(&nodes, Val::path(Ty::Msg(unit), build::msg(p)), span);
+            let made = l.flow(&nodes, Val::path(Ty::Msg(unit), build::msg(p)), span);
+            l.cx.settle(made, span);
             let body = l.body();
             self.leave(outer);
             self.add_handler(&name, ir::On::Frame { port, unit }, span, body);

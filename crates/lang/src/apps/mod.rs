@@ -74,7 +74,8 @@ impl Compiler<'_> {
         }
         let mut fns = Vec::new();
         for m in &app.members {
-            let _ = self.declare(module, m, &mut fns);
+            let made = self.declare(module, m, &mut fns);
+            self.settle(made, m.span);
         }
         for m in &app.members {
             if let MemberKind::Upstream { name, port } = &m.kind {
@@ -85,7 +86,8 @@ impl Compiler<'_> {
         self.note_segments(module, app);
         for m in &app.members {
             if let MemberKind::State { name, ty: _, init: Some(e) } = &m.kind {
-                let _ = self.state_init(module, name, e);
+                let made = self.state_init(module, name, e);
+                self.settle(made, name.span);
             }
         }
         for m in &app.members {
@@ -94,13 +96,15 @@ impl Compiler<'_> {
         self.message_handlers(&app.members);
         self.write_back_handlers(&app.members);
         for f in fns {
-            let _ = self.function(&f, f.ast.name.span);
+            let made = self.function(&f, f.ast.name.span);
+            self.settle(made, f.ast.name.span);
         }
         // Whether pieces are changed decides how their messages are passed on.
         let (pieces, others): (Vec<_>, Vec<_>) = app.members.iter().partition(|m| is_of_pieces(m));
         for m in pieces.into_iter().chain(others) {
             let before = self.m.handlers.len();
-            let _ = self.define(module, app, m);
+            let made = self.define(module, app, m);
+            self.settle(made, m.span);
             self.in_segment(before, m.span);
         }
         if self.errors() == errors {
@@ -117,7 +121,8 @@ impl Compiler<'_> {
         self.unused_given(module);
         self.check_graph();
         self.unwritten_fields();
-        let _ = self.instances_on_devices(module, app);
+        let made = self.instances_on_devices(module, app);
+        self.settle(made, app.name.span);
         self.endless_queues();
         self.table_signals();
         self.unhandled(module);
@@ -461,7 +466,8 @@ impl Compiler<'_> {
         let mut table = ir::Table::new(t.name.name.clone(), span, kind, k, v);
         self.options_once(t.options.iter().map(|(n, _)| n));
         for (name, e) in &t.options {
-            let _ = self.table_option(module, &mut table, name, e.as_ref());
+            let made = self.table_option(module, &mut table, name, e.as_ref());
+            self.settle(made, name.span);
             if kind != ir::TableKind::Exact
                 && matches!(name.name.as_str(), "idle" | "expire" | "evict" | "lru" | "memory")
             {

@@ -210,10 +210,12 @@ impl Compiler<'_> {
                 continue;
             }
             if n.name == "hold_body" {
-                let _ = self.hold_body(module, &mut options, (n, e), &protocols, (listen, udp));
+                let made = self.hold_body(module, &mut options, (n, e), &protocols, (listen, udp));
+                self.settle(made, n.span);
                 continue;
             }
-            let _ = self.port_option(module, &mut options, n, e);
+            let made = self.port_option(module, &mut options, n, e);
+            self.settle(made, n.span);
         }
         if let Some(e) = &p.count {
             let n = self.const_size(module, e)?;

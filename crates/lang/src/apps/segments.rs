@@ -23,7 +23,8 @@ impl Compiler<'_> {
     pub fn note_segments(&mut self, module: ModId, app: &ast::Element) {
         for m in &app.members {
             if let MemberKind::Segment { name, device } = &m.kind {
-                let _ = self.segment(module, name, device, m.span);
+                let made = self.segment(module, name, device, m.span);
+                self.settle(made, m.span);
             } else if self.segment_at(m.span).is_some()
                 && !matches!(m.kind, MemberKind::Handler(_) | MemberKind::Wiring(_))
             {
@@ -41,7 +42,8 @@ impl Compiler<'_> {
                 if (device.cores.is_some() || device.name.name == "nic") == cpu
                     && (cpu || self.segment_at(m.span).is_none())
                 {
-                    let _ = self.segment(module, port, device, m.span);
+                    let made = self.segment(module, port, device, m.span);
+                    self.settle(made, m.span);
                 }
             }
         }
@@ -110,7 +112,8 @@ impl Compiler<'_> {
             h.segment = segment;
         }
         if segment.is_some_and(|s| self.m.segments[s.index()].device == Device::Xdp) {
-            let _ = self.on_xdp(at, first);
+            let made = self.on_xdp(at, first);
+            self.settle(made, at);
         }
     }
 

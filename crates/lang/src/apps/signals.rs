@@ -41,7 +41,8 @@ impl Compiler<'_> {
     pub fn signals(&mut self, module: ModId, app: &ast::Element) {
         for m in &app.members {
             if let Some(s) = source(m) {
-                let _ = self.signal(module, &s, &s.name.name);
+                let made = self.signal(module, &s, &s.name.name);
+                self.settle(made, s.name.span);
             }
         }
         for m in &app.members {
@@ -54,7 +55,8 @@ impl Compiler<'_> {
                         self.error("E0685", s.name.span, "an app exports segments, not an element");
                         continue;
                     }
-                    let _ = self.signal(i.module, &s, &format!("{}.{}", name.name, s.name.name));
+                    let made = self.signal(i.module, &s, &format!("{}.{}", name.name, s.name.name));
+                    self.settle(made, s.name.span);
                 }
             }
             self.app = outer;
@@ -191,7 +193,7 @@ impl Lower<'_, '_> {
                 self.leaf(ResultType::Int, e, span)
             }
             (Ty::Bytes(_) | Ty::Ip | Ty::Endpoint, Vk::Pure(e)) => self.leaf(ResultType::Text, e, span),
-            (Ty::Error | Ty::Never, _) => Err(Reported),
+            (Ty::Error, _) => Err(Reported),
             (t, _) => {
                 let s = self.show(&t);
                 Err(self.cx.report(

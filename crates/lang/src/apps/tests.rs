@@ -50,9 +50,17 @@ impl Compiler<'_> {
         let mut l = Lower::new(self, module, Kind::Test);
         l.place = format!("test \"{}\"", t.name);
         let mut failed = false;
+        let mut gone = false;
         for s in &t.steps {
+            if gone {
+                l.never_reached(s.span);
+                break;
+            }
             match &s.kind {
-                T::Code(stmt) => failed |= l.stmt(stmt).is_err(),
+                T::Code(stmt) => match l.stmt(stmt) {
+                    Ok(never) => gone = never,
+                    Err(Reported) => failed = true,
+                },
                 T::Send { .. }
                 | T::See { .. }
                 | T::SeeWhere { .. }
@@ -117,9 +125,10 @@ impl Compiler<'_> {
     pub fn sim_steps(&mut self, module: ModId, steps: &[ast::TestStep]) -> Vec<(ir::Span, SimStep)> {
         let mut made = Vec::new();
         for s in steps {
-            if let Ok(Some(step)) = self.sim_step(module, &s.kind, s.span) {
-                let span = self.span(s.span);
-                made.push((span, step));
+            match self.sim_step(module, &s.kind, s.span) {
+                Ok(Some(step)) => made.push((self.span(s.span), step)),
+                Ok(None) => {}
+                Err(Reported) => self.must_be_told(s.span),
             }
         }
         made

@@ -77,7 +77,8 @@ impl Compiler<'_> {
 
     /// A type parameter has a name that nothing else of its module has.
     pub fn type_params(&mut self, module: ModId, e: &ast::Element) {
-        let _ = self.distinct(e.types.iter().map(|(n, _)| n));
+        let made = self.distinct(e.types.iter().map(|(n, _)| n));
+        self.settle(made, e.name.span);
         for (n, _) in &e.types {
             if let Some((Meaning::Item(id), 1)) = self.names.find(module, &[&n.name]) {
                 let first = self.names.items[id].item.span;

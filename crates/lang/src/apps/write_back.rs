@@ -175,6 +175,7 @@ impl Compiler<'_> {
             let (name, span) = (format!("{}.write_back", cache.name.name), *span);
             let mut l = plain(self, module, format!("cache {name}"));
             if l.write_all(&cache, back, h, span).is_err() {
+                l.cx.must_be_told(span);
                 continue;
             }
             let body = l.body();

@@ -474,7 +474,7 @@ impl Lower<'_, '_> {
         let v = self.defined(v, a.value.span)?;
         let t = self.cx.lower_ty(ty);
         match (&v.ty, v.kind, ty) {
-            (Ty::Error | Ty::Never, ..) => Err(Reported),
+            (Ty::Error, ..) => Err(Reported),
             (Ty::Bytes(_), Vk::Pure(b), Ty::Int { bits, signed: false }) if *bits <= 64 => {
                 self.parse_number(b, ty, *bits, span)
             }

@@ -303,9 +303,6 @@ impl Lower<'_, '_> {
                 Some(sink) => self.deliver_block(b, &sink),
                 None if plain => {
                     let v = self.block(b, Some(&info.ret))?;
-                    if v.is_never() {
-                        return Ok(v);
-                    }
                     let e = self.coerce(v, &info.ret, span)?;
                     Ok(Val::pure(info.ret.clone(), e))
                 }
@@ -317,10 +314,11 @@ impl Lower<'_, '_> {
 
     fn inline_value(&mut self, info: &Rc<FnInfo>, e: &Expr) -> R<Val> {
         if info.ret.is_plain() && info.ret != Ty::Unit {
-            let x = self.expr_as(e, &info.ret)?;
+            let v = self.expr_may_leave(e, Some(&info.ret))?;
+            let x = self.coerce(v, &info.ret, e.span)?;
             return Ok(Val::pure(info.ret.clone(), x));
         }
-        self.expr(e, Some(&info.ret))
+        self.expr_may_leave(e, Some(&info.ret))
     }
 
     /// Copies may double at every step: there is a limit, reported once.
@@ -551,7 +549,7 @@ impl Compiler<'_> {
 impl Lower<'_, '_> {
     fn function_body(&mut self, info: &FnInfo) -> R<()> {
         let (v, span) = match &info.ast.body {
-            FnBody::Expr(e) => (self.expr(e, Some(&info.ret))?, e.span),
+            FnBody::Expr(e) => (self.expr_may_leave(e, Some(&info.ret))?, e.span),
             FnBody::Block(b) => (self.block(b, Some(&info.ret))?, b.span),
             FnBody::Extern(..) => return Ok(()),
         };

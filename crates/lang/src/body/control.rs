@@ -40,6 +40,11 @@ impl Lower<'_, '_> {
         v
     }
 
+    pub fn never_reached(&mut self, at: Span) {
+        let d = Diagnostic::warning("W0904", at, "this is never reached").label("unreachable").hint("remove it");
+        self.cx.report(d);
+    }
+
     /// A block's statements in the current scope; its last expression is its value.
     #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     pub fn block_here(&mut self, b: &Block, want: Option<&Ty>) -> R<Val> {
@@ -49,14 +54,11 @@ impl Lower<'_, '_> {
         let mut value = Val::unit();
         for (i, s) in b.stmts.iter().enumerate() {
             if dead {
-                let d = Diagnostic::warning("W0904", s.span, "this is never reached")
-                    .label("unreachable")
-                    .hint("remove it");
-                self.cx.report(d);
+                self.never_reached(s.span);
                 break;
             }
             let r = match &s.kind {
-                S::Expr(e) if i == last && want != Some(&Ty::Unit) => self.expr(e, want),
+                S::Expr(e) if i == last && want != Some(&Ty::Unit) => self.expr_may_leave(e, want),
                 _ => self.stmt_of(b, i).map(|never| if never { Val::never() } else { Val::unit() }),
             };
             match r {
@@ -283,7 +285,7 @@ impl Lower<'_, '_> {
                 self.failed = true;
                 let _ = self.sub(|s| s.block(then, want));
                 if let Some(o) = other {
-                    let _ = self.sub(|s| s.expr(o, want));
+                    let _ = self.sub(|s| s.expr_may_leave(o, want));
                 }
                 return Err(r);
             }
@@ -291,7 +293,7 @@ impl Lower<'_, '_> {
         if self.asking {
             match (build::as_bool(&crate::fold::fold(&self.cx.m, &cond)), other) {
                 (Some(true), _) => return self.block(then, want),
-                (Some(false), Some(o)) => return self.expr(o, want),
+                (Some(false), Some(o)) => return self.expr_may_leave(o, want),
                 _ => {}
             }
         }
@@ -304,7 +306,7 @@ impl Lower<'_, '_> {
             want,
             |s| s.block(then, want),
             |s| match other {
-                Some(o) => s.expr(o, want),
+                Some(o) => s.expr_may_leave(o, want),
                 None => Ok(Val::unit()),
             },
         )
@@ -324,7 +326,7 @@ impl Lower<'_, '_> {
                 s.block(then, want)
             },
             |s| match other {
-                Some(o) => s.expr(o, want),
+                Some(o) => s.expr_may_leave(o, want),
                 None => Ok(Val::unit()),
             },
         )
@@ -374,12 +376,9 @@ impl Lower<'_, '_> {
             if let Some(c) = self.is_there(&val) {
                 cond = build::and(cond, c);
             }
-            return self.branch(cond, span, want, |s| Ok(s.inner(val)), |s| s.expr(d, want));
+            return self.branch(cond, span, want, |s| Ok(s.inner(val)), |s| s.expr_may_leave(d, want));
         }
         self.out.extend(block);
-        if val.is_never() {
-            return Ok(val);
-        }
         let val = self.once(val, span);
         let Some(cond) = self.is_there(&val) else {
             if val.ty.is_error() {
@@ -397,13 +396,13 @@ impl Lower<'_, '_> {
         if !val.ty.is_plain() {
             return self.or_leave(val, cond, d, span);
         }
-        self.branch(cond, span, want.as_ref(), |s| Ok(s.inner(val)), |s| s.expr(d, want.as_ref()))
+        self.branch(cond, span, want.as_ref(), |s| Ok(s.inner(val)), |s| s.expr_may_leave(d, want.as_ref()))
     }
 
     /// `e else { … return }` where the value is reached in place: the alternative must leave.
     fn or_leave(&mut self, val: Val, cond: ir::Expr, d: &Expr, span: Span) -> R<Val> {
         let (start, given) = ((self.replied, self.epoch), self.given);
-        let other = self.way(&cond, false, |s| s.expr(d, None));
+        let other = self.way(&cond, false, |s| s.expr_may_leave(d, None));
         (self.replied, self.epoch) = start;
         self.given = given;
         if !other.val?.is_never() {
@@ -425,7 +424,7 @@ impl Lower<'_, '_> {
 
     pub fn match_(&mut self, subject: &Expr, arms: &[Arm], want: Option<&Ty>, span: Span) -> R<Val> {
         let val = self.subject(subject)?;
-        self.arms(&val, arms, want, span, &|s, body, want| s.expr(body, want))
+        self.arms(&val, arms, want, span, &|s, body, want| s.expr_may_leave(body, want))
     }
 
     /// The value that is matched, computed once. Tuples of plain values are matched part by part.

@@ -18,8 +18,27 @@ use wireloom_syntax::Diagnostic;
 const MOST_KEPT: u64 = 4 << 10;
 
 impl Lower<'_, '_> {
-    /// Lowers an expression; `want` is the type that its place would like, as a hint.
+    /// Lowers an operand; `want` is the type that its place would like, as a hint. One that never
+    /// comes back is refused: nothing could be done with it.
     pub fn expr(&mut self, e: &Expr, want: Option<&Ty>) -> R<Val> {
+        let v = self.expr_may_leave(e, want)?;
+        if v.is_never() {
+            return Err(self.never_comes_back(e.span));
+        }
+        Ok(v)
+    }
+
+    pub fn never_comes_back(&mut self, span: Span) -> Reported {
+        self.cx.report(
+            Diagnostic::error("E0317", span, "this never comes back, so nothing can be done with its value")
+                .label("it always leaves")
+                .hint("leave in a statement of its own, or only on one way: `if … { return }`"),
+        )
+    }
+
+    /// Lowers an expression that stands where one way may end: a statement, the end of a block, an
+    /// arm, an alternative.
+    pub fn expr_may_leave(&mut self, e: &Expr, want: Option<&Ty>) -> R<Val> {
         let tail = self.tail;
         self.tail &= e.has_ways() && want == Some(&Ty::Unit);
         let made = self.deeper(e.span, |s| s.expr_kind(e, want));
@@ -591,7 +610,7 @@ impl Lower<'_, '_> {
         let v = self.once_rem(v, index.span);
         match (&v.ty, v.kind) {
             (Ty::Int { signed: false, .. } | Ty::Lit, Vk::Pure(e)) => Ok(e),
-            (Ty::Error | Ty::Never, _) => Err(Reported),
+            (Ty::Error, _) => Err(Reported),
             (t, _) => {
                 let s = self.show(t);
                 Err(self.cx.report(Diagnostic::error(
@@ -684,7 +703,7 @@ impl Lower<'_, '_> {
         let v = self.once_rem(v, span);
         match (&v.ty, v.kind) {
             (Ty::Int { signed: false, .. } | Ty::Lit, Vk::Pure(e)) => Ok(e),
-            (Ty::Error | Ty::Never, _) => Err(Reported),
+            (Ty::Error, _) => Err(Reported),
             (t, _) => {
                 let s = self.show(t);
                 Err(self.err("E0301", span, format!("an index is an unsigned integer, not {s}")))
@@ -723,7 +742,7 @@ impl Lower<'_, '_> {
         let v = self.defined(v, span)?;
         match (&v.ty, v.kind) {
             (Ty::Bytes(_), Vk::Pure(e)) => Ok(e),
-            (Ty::Error | Ty::Never, _) => Err(Reported),
+            (Ty::Error, _) => Err(Reported),
             (t, _) => {
                 let t = t.clone();
                 Err(self.mismatch(&Ty::Bytes(0), &t, span))

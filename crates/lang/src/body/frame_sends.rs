@@ -28,7 +28,7 @@ impl Lower<'_, '_> {
                 self.in_channel(port, &mut state, span)?;
                 self.act(l, FrameAct::Send { port, index: index.clone(), mark, state, last: false }, span)
             }
-            None if v.ty.is_error() || v.is_never() => Err(Reported),
+            None if v.ty.is_error() => Err(Reported),
             None => {
                 let (s, name) = (self.show(&v.ty), self.cx.m.ports[port.index()].name.clone());
                 Err(self.cx.report(

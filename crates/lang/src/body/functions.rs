@@ -109,7 +109,8 @@ impl Compiler<'_> {
                 });
             }
             let span = g.what.as_ref().map_or(Span::default(), |e| e.span);
-            let _ = l.apply_here(&g, vals, span);
+            let made = l.apply_here(&g, vals, span);
+            l.cx.settle(made, span);
         }
     }
 }

@@ -612,6 +612,9 @@ impl<'c, 'a> Lower<'c, 'a> {
         self.cx.descend(span, 1).inspect_err(|_| self.too_deep = true)?;
         self.depth += 1;
         let r = f(self);
+        if r.is_err() {
+            self.cx.must_be_told(span);
+        }
         self.depth -= 1;
         self.cx.nesting -= 1;
         r

@@ -56,6 +56,10 @@ impl Lower<'_, '_> {
     /// A condition: bool, or whether an option is there.
     pub fn cond(&mut self, e: &Expr) -> R<X> {
         let v = self.expr(e, Some(&Ty::Bool))?;
+        self.as_cond(v, e)
+    }
+
+    fn as_cond(&mut self, v: Val, e: &Expr) -> R<X> {
         // The entries of an array are all there: what they hold is asked for, not whether the index
         // is one.
         if let (Ty::Option(inner), true) = (&v.ty, self.is_array_entry(e)) {
@@ -104,7 +108,8 @@ impl Lower<'_, '_> {
         }
         let (right, block) = self.sub(|s| {
             s.assume(&left, and);
-            s.cond(b)
+            let v = s.expr_may_leave(b, Some(&Ty::Bool))?;
+            s.as_cond(v, b)
         });
         let right = right?;
         if let Some(requires) = only_requires(&block) {
@@ -244,7 +249,7 @@ impl Lower<'_, '_> {
             return Err(self.mismatch(&ta, &tb, span));
         };
         let ty = self.decided(&ty, span)?;
-        if ty.is_error() || ty == Ty::Never {
+        if ty.is_error() {
             return Err(Reported);
         }
         if ty == Ty::Unit {
@@ -360,7 +365,7 @@ impl Lower<'_, '_> {
             _ => {
                 let (ta, tb) = (va.ty.clone(), vb.ty.clone());
                 let (a, b) = (self.show(&ta), self.show(&tb));
-                if ta.is_error() || tb.is_error() || ta == Ty::Never || tb == Ty::Never {
+                if ta.is_error() || tb.is_error() {
                     return Err(Reported);
                 }
                 let mut d = Diagnostic::error("E0301", span, format!("`{}` does not work on {a} and {b}", sign(op)));

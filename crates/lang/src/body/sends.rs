@@ -67,12 +67,12 @@ impl Lower<'_, '_> {
                 | super::calls::Callee::Builtin(_)
                 | super::calls::Callee::Convert(_)
                 | super::calls::Callee::Method(..) => {
-                    let v = self.expr(e, None)?;
+                    let v = self.expr_may_leave(e, None)?;
                     self.sink(v, sink, e.span)
                 }
             },
             _ => {
-                let v = self.expr(e, None)?;
+                let v = self.expr_may_leave(e, None)?;
                 self.sink(v, sink, e.span)
             }
         }
@@ -167,7 +167,7 @@ impl Lower<'_, '_> {
                     validity: Validity::Sure,
                 }))
             }
-            (Ty::Error | Ty::Never, _) => Err(Reported),
+            (Ty::Error, _) => Err(Reported),
             (Ty::Msg(_), Vk::Path(_) | Vk::Out(_)) => Err(self.cx.report(
                 Diagnostic::error("E0608", span, "a part of a message is no message").hint("build one: `Unit { … }`"),
             )),
@@ -428,15 +428,21 @@ impl Lower<'_, '_> {
         Err(self.err("E0603", span, "a call can only be made in a handler"))
     }
 
+    /// The message of a call goes to its server.
+    fn calls(&mut self, msg: &Expr, sink: &Sink) -> R<()> {
+        if self.deliver(msg, sink)?.is_never() {
+            return Err(self.never_comes_back(msg.span));
+        }
+        Ok(())
+    }
+
     /// Issues one call and waits; gives the local for the answer and whether it is there.
     fn issue(&mut self, e: &Expr) -> R<(ir::LocalId, ir::UnitId, ir::Expr)> {
         let ExprKind::Call1 { port, msg, within } = &*e.kind else { return Err(Reported) };
         self.can_call(e.span)?;
         let (p, index) = self.target(port)?;
         let within = self.within(p, within.as_ref())?;
-        if self.deliver(msg, &Sink::Call { port: p, index, within, span: e.span })?.is_never() {
-            return Err(Reported);
-        }
+        self.calls(msg, &Sink::Call { port: p, index, within, span: e.span })?;
         let unit = self.response_unit(p, e.span)?;
         self.push(e.span, StmtKind::Await { hold: false, hold_req: false, live: vec![] });
         self.epoch += 1;
@@ -512,7 +518,7 @@ impl Lower<'_, '_> {
         let (replied, epoch) = (self.replied, self.epoch);
         let ((other, otherwise), block) = self.sub(|s| {
             s.assume(&ok, false);
-            (s.expr(or, None), (s.replied, s.epoch))
+            (s.expr_may_leave(or, None), (s.replied, s.epoch))
         });
         let other = other?;
         let sp = self.cx.span(e.span);
@@ -568,7 +574,7 @@ impl Lower<'_, '_> {
                 let within = self.within(p, within.as_ref())?;
                 let var = self.new_local("", &crate::ty::U32);
                 let index = self.local_expr(var);
-                let (made, body) = self.sub(|s| s.deliver(msg, &Sink::Call { port: p, index, within, span: e.span }));
+                let (made, body) = self.sub(|s| s.calls(msg, &Sink::Call { port: p, index, within, span: e.span }));
                 made?;
                 let to = ir::Expr::new(T_U32, K::PortLen(p));
                 let max = self.cx.app.instances(p);
@@ -596,7 +602,7 @@ impl Lower<'_, '_> {
             let issue = |s: &mut Self| -> R<Val> {
                 let (p, index) = s.target(port)?;
                 let within = s.within(p, within.as_ref())?;
-                s.deliver(msg, &Sink::Call { port: p, index, within, span: e.span })?;
+                s.calls(msg, &Sink::Call { port: p, index, within, span: e.span })?;
                 Ok(Val::of(Ty::Port(p)))
             };
             let mut p = None;
@@ -655,7 +661,7 @@ impl Lower<'_, '_> {
                 if let Some(n) = &join.count {
                     s.bind_all(&[(n.clone(), Val::pure(crate::ty::U32, count))]);
                 }
-                s.deliver(msg, &Sink::Call { port: p, index, within, span: e.span }).map(|_| ())
+                s.calls(msg, &Sink::Call { port: p, index, within, span: e.span })
             });
             made?;
             s.push(e.span, StmtKind::If { cond: some, then, other: vec![] });
@@ -717,7 +723,7 @@ impl Lower<'_, '_> {
         let (replied, epoch) = (self.replied, self.epoch);
         // An empty list has no type of its own, which is not what is wrong with it here.
         let empty = matches!(&*or.kind, ExprKind::List(es) if es.is_empty());
-        let (other, block) = self.sub(|s| if empty { Ok(Val::unit()) } else { s.expr(or, None) });
+        let (other, block) = self.sub(|s| if empty { Ok(Val::unit()) } else { s.expr_may_leave(or, None) });
         if !other?.is_never() {
             return Err(self.cx.report(
                 Diagnostic::error("E0610", or.span, "this alternative goes on without the answers")

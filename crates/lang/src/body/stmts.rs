@@ -29,7 +29,7 @@ impl Lower<'_, '_> {
             S::Var { name, ty, value } => self.var(name, ty.as_ref(), value),
             S::Assign { place, op, value } => self.assign(place, *op, value, span).map(|v| v.is_never()),
             S::Expr(e) => {
-                let v = self.expr(e, Some(&Ty::Unit))?;
+                let v = self.expr_may_leave(e, Some(&Ty::Unit))?;
                 if v.ty.is_plain() && !matches!(v.ty, Ty::Unit | Ty::Never | Ty::Error) {
                     let d = Diagnostic::warning("W0905", e.span, "this value is not used")
                         .label("computed in vain")
@@ -216,7 +216,7 @@ impl Lower<'_, '_> {
     fn let_value(&mut self, pattern: &Pattern, ty: Option<&ast::Type>, value: &Expr) -> R<(Val, bool)> {
         let want = ty.map(|t| self.cx.ty(self.module, t)).transpose()?;
         let at = self.out.len();
-        let v = self.expr(value, want.as_ref())?;
+        let v = self.expr_may_leave(value, want.as_ref())?;
         if v.is_never() {
             return Ok((v, false));
         }
@@ -302,7 +302,7 @@ impl Lower<'_, '_> {
         }
         let made = (|| {
             let want = ty.map(|t| self.cx.ty(self.module, t)).transpose()?;
-            let v = self.expr(value, want.as_ref())?;
+            let v = self.expr_may_leave(value, want.as_ref())?;
             if v.is_never() {
                 return Ok((Ty::Never, None));
             }
@@ -376,7 +376,7 @@ impl Lower<'_, '_> {
                         self.push(span, StmtKind::Set(l, x));
                     }
                     (Some(e), None, None) => {
-                        let v = self.expr(e, Some(&Ty::Unit))?;
+                        let v = self.expr_may_leave(e, Some(&Ty::Unit))?;
                         if v.ty != Ty::Unit && !v.is_never() {
                             return Err(self.err("E0301", e.span, "this function gives no value"));
                         }

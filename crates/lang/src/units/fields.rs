@@ -96,7 +96,8 @@ impl<'c, 'a> Builder<'c, 'a> {
     pub fn fields(&mut self, fields: &[Field]) {
         for f in fields {
             // A field in error is reported where it stands; the others are still checked.
-            let _ = self.field(f);
+            let made = self.field(f);
+            self.cx.settle(made, f.span);
         }
         self.end_bits();
     }

@@ -103,9 +103,13 @@ impl Compiler<'_> {
 
     fn unit_params(&mut self, module: ModId, id: ir::UnitId, u: &ast::Unit) {
         let mut shift = 0u32;
-        let _ = self.distinct(u.params.iter().map(|p| &p.name));
+        let made = self.distinct(u.params.iter().map(|p| &p.name));
+        self.settle(made, u.name.span);
         for p in &u.params {
-            let Ok(ty) = self.ty(module, &p.ty) else { continue };
+            let Ok(ty) = self.ty(module, &p.ty) else {
+                self.must_be_told(p.ty.span);
+                continue;
+            };
             let Some(bits) = self.param_bits(&ty) else {
                 let shown = self.show(&ty);
                 self.error(

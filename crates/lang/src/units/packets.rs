@@ -30,7 +30,8 @@ impl Compiler<'_> {
             self.error("E0620", p.name.span, format!("a packet has at most {MAX_LAYERS} headers"));
         }
         for (n, h) in p.headers.iter().enumerate().take(MAX_LAYERS) {
-            let _ = self.layer(module, id, h, n);
+            let made = self.layer(module, id, h, n);
+            self.settle(made, p.name.span);
         }
         if p.headers.is_empty() {
             self.report(

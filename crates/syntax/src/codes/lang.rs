@@ -97,6 +97,11 @@ pub static CODES: &[Code] = &[
     code("E0316", "an enum without variants",
         "An enum has at least one variant, or `_` for any other value.",
         "enum E: u8 { }\n"),
+    code("E0317", "an operand that never comes back",
+        "`return`, `fault`, `break` and `continue` leave. An operand that always leaves has no \
+         value, so nothing can be done with it. Leave in a statement of its own, or only on one \
+         way: `x else { return }`.",
+        "fn f(b: bytes<9>) -> bytes<9> = concat(\"x\", { return b })\n"),
     code("E0401", "a list's end that looks like an item",
         "An item may begin with the bytes that end the list. A parser cannot tell them apart.",
         "unit I { b: bytes<4> until \",\" }\nunit U { items: list<I, 4> until \"x\" }\n"),

@@ -9,8 +9,10 @@
 //! - E05xx: bounds and termination;
 //! - E06xx: protocols, handlers and ports;
 //! - E07xx: state and tables;
+//! - E08xx: defects of the compiler;
 //! - W09xx: warnings.
 
+pub mod defects;
 pub mod lang;
 pub mod syntax;
 pub mod warnings;
@@ -29,7 +31,7 @@ pub struct Code {
 
 /// All codes, in order.
 pub fn all() -> impl Iterator<Item = &'static Code> {
-    syntax::CODES.iter().chain(lang::CODES.iter()).chain(warnings::CODES.iter())
+    syntax::CODES.iter().chain(lang::CODES.iter()).chain(defects::CODES.iter()).chain(warnings::CODES.iter())
 }
 
 pub fn find(code: &str) -> Option<&'static Code> {
