@@ -5,6 +5,7 @@
 
 mod apps_sim;
 mod circles;
+mod cli_odds;
 mod compiler_fuzz;
 mod conversation_storm;
 mod differential;

@@ -60,6 +60,9 @@ pub enum Meaning {
 /// Words of which a packet program has at least one.
 const PACKET_WORDS: &[&str] = &["nic", "pcap", "tun", "tap", "memory", "udp", "packet", "flow5"];
 
+/// Most parts of a name in `use`: each may be a folder.
+const MOST_PARTS: usize = 64;
+
 struct Loader<'a> {
     world: &'a dyn World,
     map: &'a mut SourceMap,
@@ -180,6 +183,12 @@ impl Loader<'_> {
 
     fn use_(&mut self, module: ModId, path: &ast::Path) {
         let parts: Vec<&str> = path.parts.iter().map(|p| p.name.as_str()).collect();
+        if parts.len() > MOST_PARTS {
+            let text = format!("a name in `use` has at most {MOST_PARTS} parts");
+            let d = Diagnostic::error("E0202", path.span, text).label(format!("this has {}", parts.len()));
+            self.diags.push(d);
+            return;
+        }
         let from = self.names.modules[module].path.parent().map(Path::to_path_buf).unwrap_or_default();
         let Some((file, taken)) = self.world.resolve(&from, &parts) else {
             let d = Diagnostic::error("E0202", path.span, format!("there is no module `{}`", parts.join(".")));

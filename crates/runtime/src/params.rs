@@ -9,7 +9,7 @@ use crate::abi::{wl_bytes, wl_endpoint, wl_param};
 use crate::consistent_hashing::Server;
 use crate::error::{Error, Origin};
 use crate::server_places::{HashTables, ServerPlaces};
-use crate::value_syntax::{addresses, duration, expected, number, parse, server};
+use crate::value_syntax::{addresses, duration, expected, number, parse, parse_as, server};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use wireloom_ir::desc::{
@@ -212,7 +212,7 @@ impl Given {
         let form = &desc.params[i].form;
         let v = match text.trim().parse::<u16>() {
             Ok(port) if *form == Form::OrPort => Ok(ParamValue::Endpoints(vec![format!("0.0.0.0:{port}")])),
-            _ => parse(desc.params[i].ty, text),
+            _ => parse_as(desc.params[i].ty, form, text),
         };
         let wrong = |e: String| {
             if *form == Form::Plain {

@@ -76,6 +76,15 @@ pub fn parse_data(ty: ParamType, text: &str) -> Result<ParamValue, String> {
     }
 }
 
+/// Like [`parse`], for a value of a form: a number is no address.
+pub fn parse_as(ty: ParamType, form: &Form, text: &str) -> Result<ParamValue, String> {
+    match form {
+        Form::Mac if !text.contains(':') => Err("expected a MAC address".into()),
+        Form::Ip4 if !text.contains('.') => Err("expected an IPv4 address".into()),
+        _ => parse(ty, text),
+    }
+}
+
 /// Bytes as [`parse_data`] reads them.
 pub fn data_text(bytes: &[u8]) -> String {
     match std::str::from_utf8(bytes) {
@@ -254,7 +263,7 @@ pub fn single(ty: ParamType, form: &Form, name: &str, v: &Value) -> Result<Param
         // As tables show them.
         (_, ParamType::Duration) if v.is_u64() => Ok(ParamValue::Duration(v.as_u64().unwrap_or(0))),
         (_, ParamType::UInt(8)) if name == "proto" && named.is_some() => Ok(ParamValue::UInt(named.unwrap_or(0))),
-        _ => parse(ty, &text).map_err(|e| match e.starts_with("must") {
+        _ => parse_as(ty, form, &text).map_err(|e| match e.starts_with("must") {
             true => format!("{e} (got `{}`)", short(&text)),
             false if name == "proto" => wrong() + "; those with names are tcp, udp, icmp and icmp6",
             false => wrong(),

@@ -3,6 +3,7 @@
 use crate::ast::{FileId, Span};
 use std::collections::BTreeMap;
 use std::io::{self, Read};
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 /// No source file may be larger: spans are 32 bits wide, and nobody writes such a file by hand.
@@ -65,6 +66,10 @@ impl OsWorld {
 impl World for OsWorld {
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
         let mut text = Vec::new();
+        // Opening one waits until another process writes to it. That of a shell's `<(…)` is a link.
+        if std::fs::symlink_metadata(path)?.file_type().is_fifo() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "a named pipe is no source file"));
+        }
         // A device may have no end.
         std::fs::File::open(path)?.take(MAX_FILE as u64 + 1).read_to_end(&mut text)?;
         if text.len() > MAX_FILE {

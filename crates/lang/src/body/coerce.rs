@@ -35,10 +35,13 @@ impl Lower<'_, '_> {
             (t, Ty::List(..) | Ty::Items(..)) if t.is_int() => {
                 d = d.hint("one of its items is `xs[i]`; whether x is among them: `xs.any(|y| y == x)`")
             }
-            (Ty::Bytes(_), t) if t.int_bits().is_some() || matches!(t, Ty::Ip | Ty::Endpoint) => {
+            (Ty::Bytes(_), t) if t.int_bits().is_some_and(|b| b <= 64) || matches!(t, Ty::Ip | Ty::Endpoint) => {
                 d = d.hint("convert it: `text(…)`")
             }
-            (Ty::Prefix, Ty::Ip | Ty::Ip4) => d = d.hint("one address is the prefix of all its bits: `prefix(a, 32)`"),
+            (Ty::Prefix, Ty::Ip | Ty::Ip4 | Ty::Ip6) => {
+                let bits = if *found == Ty::Ip4 { 32 } else { 128 };
+                d = d.hint(format!("one address is the prefix of all its bits: `prefix(a, {bits})`"))
+            }
             (Ty::List(..), Ty::Items(..)) => d = d.hint("write its items anew: `[x for x in xs]`"),
             (Ty::Bytes(_), Ty::Stream) | (Ty::Stream, Ty::Bytes(_)) => d = d.hint(self.streamed()),
             _ => {}

@@ -1,0 +1,52 @@
+//! The command line at its edges: output that nobody reads, odd files and names, apps of which
+//! nothing handles a port, long waits in tests.
+
+use std::process::Command;
+use wireloom_tests::folder::Folder;
+use wireloom_tests::{root, Output, Wireloom};
+
+/// Ends with an error that names all of these, without a panic.
+fn refused(out: &Output, names: &[&str]) {
+    assert!(out.code.is_some_and(|c| c != 0), "it succeeded or hung ({:?}): {}", out.code, out.text);
+    assert!(!out.text.contains("panicked"), "{}", out.text);
+    for name in names {
+        assert!(out.text.contains(name), "the message does not name {name}: {}", out.text);
+    }
+}
+
+#[test]
+fn a_named_pipe_is_no_source_file() {
+    let folder = Folder::new("pipe");
+    let pipe = folder.path().join("a.loom");
+    assert!(Command::new("mkfifo").arg(&pipe).status().is_ok_and(|s| s.success()));
+    refused(&Wireloom::command(&["check", &pipe.to_string_lossy()]), &["E0010", "named pipe"]);
+    // A shell's own pipe is read.
+    let line = format!("{} check <(echo 'fn f() -> u8 = 1')", Wireloom::binary().display());
+    assert!(Command::new("bash").args(["-c", &line]).status().is_ok_and(|s| s.success()));
+}
+
+/// A name of many parts is refused at once, and briefly.
+#[test]
+fn a_use_of_many_parts() {
+    let folder = Folder::new("parts");
+    let file = folder.path().join("a.loom");
+    std::fs::write(&file, format!("use a{}\n", ".a".repeat(50_000))).expect("the folder is writable");
+    let out = Wireloom::command(&["check", &file.to_string_lossy()]);
+    refused(&out, &["E0202", "at most 64 parts"]);
+    assert!(out.text.len() < 2000, "{}", out.text);
+}
+
+/// A number is no address.
+#[test]
+fn addresses_of_parameters_are_addresses() {
+    let folder = Folder::new("addresses");
+    let file = folder.path().join("a.loom");
+    let app = "app a { port w = memory(\"w\")  param m: mac = 02:00:00:00:00:01  param i: ip4 = 10.0.0.1\n\
+               on w(p) where p.eth { p.eth.src = m  log i  p -> w } }\n";
+    std::fs::write(&file, app).expect("the folder is writable");
+    let explain = |set: &str| Wireloom::command(&["explain", &file.to_string_lossy(), "--set", set]);
+    assert_eq!(explain("m=02:00:00:00:00:09").code, Some(0), "{}", explain("m=02:00:00:00:00:09").text);
+    assert_eq!(explain("i=10.0.0.9").code, Some(0));
+    refused(&explain("m=1"), &["expected a MAC address"]);
+    refused(&explain("i=1"), &["expected an IPv4 address"]);
+}
