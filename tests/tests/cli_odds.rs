@@ -14,6 +14,46 @@ fn refused(out: &Output, names: &[&str]) {
     }
 }
 
+/// Where nothing reads the output, commands end without a panic. No command that failed is a
+/// success then.
+#[test]
+fn output_that_nobody_reads() {
+    let folder = Folder::new("unread");
+    let failing = folder.path().join("failing.loom");
+    std::fs::write(&failing, "test \"t\" { expect 1 == 2 }\n").expect("the folder is writable");
+    let failing = failing.to_string_lossy().into_owned();
+    let app = "apps/http_balancer.loom";
+    for args in [
+        vec!["explain", "codes"],
+        vec!["explain", "E0301"],
+        vec!["explain", app],
+        vec!["emit", "ir", app],
+        vec!["graph", app, "-o", "-"],
+        vec!["test", "--interpret", &failing],
+        vec!["fuzz", "std.http.Request", "--seconds", "5", "--interpret"],
+    ] {
+        let (ours, theirs) = std::os::unix::net::UnixStream::pair().expect("a pair of sockets");
+        drop(ours);
+        let made = Wireloom::program()
+            .args(&args)
+            .current_dir(root())
+            .stdout(std::os::fd::OwnedFd::from(theirs))
+            .output()
+            .expect("the compiler runs");
+        let said = String::from_utf8_lossy(&made.stderr);
+        assert!(made.status.code() == Some(141) && !said.contains("panicked"), "{args:?}: {:?} {said}", made.status);
+    }
+}
+
+/// A full disk is told.
+#[test]
+fn output_without_room() {
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("there is such a device");
+    let made = Wireloom::program().args(["explain", "codes"]).stdout(full).output().expect("it runs");
+    let said = String::from_utf8_lossy(&made.stderr);
+    assert!(made.status.code() == Some(1) && said.contains("cannot write the output: No space left"), "{said}");
+}
+
 #[test]
 fn a_named_pipe_is_no_source_file() {
     let folder = Folder::new("pipe");

@@ -2,7 +2,6 @@
 
 use crate::args::{Artifact, Emit, Graph};
 use crate::{load, place, Outcome};
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 pub fn emit(args: Emit) -> Outcome {
@@ -37,6 +36,9 @@ pub fn graph(args: Graph) -> Outcome {
 fn write(target: Option<&Path>, text: &str) -> Outcome {
     match target {
         Some(path) => std::fs::write(path, text).map_err(|e| format!("cannot write {}: {e}", path.display()).into()),
-        None => Ok(std::io::stdout().write_all(text.as_bytes())?),
+        None => {
+            print!("{text}");
+            Ok(())
+        }
     }
 }

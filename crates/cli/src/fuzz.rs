@@ -8,6 +8,7 @@
 use crate::args::{Compile, Fuzz};
 use crate::engine::{self, How};
 use crate::fuzz_limit::Limit;
+use crate::output::READER_GONE;
 use crate::world::{self, CliWorld};
 use crate::{fuzz_frames, load, sanitize, Failure, Outcome};
 use std::path::{Path, PathBuf};
@@ -47,6 +48,7 @@ fn outer(args: Fuzz) -> Outcome {
         s if s.success() => Ok(()),
         // The inner process has said why.
         s if s.code() == Some(1) => Err(Failure::Silent),
+        s if s.code() == Some(READER_GONE) => std::process::exit(READER_GONE),
         s => {
             // The seed, and the current frame or message.
             let (seed, at) = seed.split_once('\n').unwrap_or((&seed, ""));

@@ -7,6 +7,9 @@
 //! carries its program behind its own bytes ([`serve::payload`]) and runs it at once. Such an
 //! executable is a copy of `wireloom-runtime`, which contains [`serve`] alone.
 
+#[macro_use]
+mod output;
+
 mod args;
 mod bench;
 mod build;

@@ -208,7 +208,7 @@ fn pages(
 
 fn read(client: &mut Client, name: &str, args: &Table) -> Outcome {
     if args.target.json || args.csv {
-        return write_all(client, name, std::io::stdout().lock(), args.csv, args.limit).map(|_| ());
+        return write_all(client, name, crate::output::Stdout, args.csv, args.limit).map(|_| ());
     }
     let limit = args.limit.unwrap_or(SHOWN);
     let (mut widths, mut count, mut more) = (Vec::new(), 0u64, false);
@@ -231,7 +231,7 @@ fn read(client: &mut Client, name: &str, args: &Table) -> Outcome {
 fn dump(client: &mut Client, name: &str, args: &Table) -> Outcome {
     let csv = |path: &str| args.csv || Path::new(path).extension().is_some_and(|e| e.eq_ignore_ascii_case("csv"));
     match args.rest.first().map(String::as_str) {
-        None | Some("-") => write_all(client, name, std::io::stdout().lock(), args.csv, args.limit).map(|_| ()),
+        None | Some("-") => write_all(client, name, crate::output::Stdout, args.csv, args.limit).map(|_| ()),
         Some(path) => {
             no_more(&args.rest[1..])?;
             let count = replace(Path::new(path), |file| write_all(client, name, file, csv(path), args.limit))?;
