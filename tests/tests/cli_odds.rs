@@ -90,3 +90,15 @@ fn addresses_of_parameters_are_addresses() {
     refused(&explain("m=1"), &["expected a MAC address"]);
     refused(&explain("i=1"), &["expected an IPv4 address"]);
 }
+
+/// An app may have a port of frames without anything that handles or sends some.
+#[test]
+fn a_frame_port_without_a_handler() {
+    let folder = Folder::new("unhandled");
+    let file = folder.path().join("a.loom");
+    let app = "app a { port w = memory(\"w\")  state n: u32  every 10ms { n += 1 } }\n\
+               test \"a\" of a { wait 1s  expect n == 100 }\n";
+    std::fs::write(&file, app).expect("the folder is writable");
+    let out = Wireloom::command(&["test", &file.to_string_lossy()]);
+    assert!(out.code == Some(0) && out.text.contains("1 passed"), "{}", out.text);
+}

@@ -9,6 +9,7 @@ use crate::names;
 use crate::parser::line;
 use crate::payload::PayloadView;
 use crate::scope::Scope;
+use wireloom_ir::desc::PortKind;
 use wireloom_ir::frame::{field_size, fixed_offset, is_refused, leads_to};
 use wireloom_ir::placement::fixed_parts;
 use wireloom_ir::*;
@@ -488,8 +489,13 @@ impl<'m> Gen<'m> {
         format!("&{name}")
     }
 
+    /// Whether the runtime gives the program frames, or the program makes some. A port counts even
+    /// if nothing handles its frames.
     pub fn has_frames(&self) -> bool {
-        self.m.handlers.iter().any(|h| h.on.frame_unit().is_some()) || self.sends_frames()
+        let of_frames = |p: &Port| matches!(p.kind, PortKind::Frames { .. });
+        self.m.ports.iter().any(of_frames)
+            || self.m.handlers.iter().any(|h| h.on.frame_unit().is_some())
+            || self.sends_frames()
     }
 
     fn sends_frames(&self) -> bool {
