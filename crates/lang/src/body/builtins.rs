@@ -174,6 +174,7 @@ impl Lower<'_, '_> {
 
     fn min_max(&mut self, f: B, a: &Expr, b: &Expr, span: Span, want: Option<&Ty>) -> R<Val> {
         let (va, vb) = (self.expr(a, want)?, self.expr(b, want)?);
+        let (va, vb) = self.signed_pair((a, va), (b, vb))?;
         let (va, vb) = (self.defined(va, a.span)?, self.defined(vb, b.span)?);
         let ty = match self.join(&va.ty, &vb.ty) {
             Some(t @ (Ty::Int { .. } | Ty::Lit | Ty::Duration | Ty::Instant)) => self.settled(&t),
@@ -471,6 +472,7 @@ impl Lower<'_, '_> {
     pub fn convert(&mut self, ty: &Ty, args: &[Arg], span: Span) -> R<Val> {
         let [a] = args else { return Err(self.err("E0308", span, "a conversion takes one argument")) };
         let v = self.expr(&a.value, None)?;
+        let v = self.signed_beside(&a.value, v, ty)?;
         let v = self.defined(v, a.value.span)?;
         let t = self.cx.lower_ty(ty);
         match (&v.ty, v.kind, ty) {

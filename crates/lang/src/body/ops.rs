@@ -229,7 +229,8 @@ impl Lower<'_, '_> {
             let hint = va.as_ref().ok().map(|v| v.ty.clone());
             (va, self.expr(b, hint.as_ref()))
         };
-        let c = self.equal(op, va?, vb?, span)?;
+        let (va, vb) = self.signed_pair((a, va?), (b, vb?))?;
+        let c = self.equal(op, va, vb, span)?;
         self.warn_fixed(&c, (a, b), span);
         Ok(Val::pure(Ty::Bool, c))
     }
@@ -345,7 +346,56 @@ impl Lower<'_, '_> {
         let hint = want.filter(|w| matches!(w, Ty::Int { .. }));
         let (va, vb) = (self.expr(a, hint), self.expr(b, hint));
         let (va, vb) = (va?, vb?);
+        if let Some(made) = hint.and_then(|t| self.of_signed_literals(op, (a, &va), (b, &vb), t)) {
+            return Ok(made);
+        }
+        let (va, vb) = self.signed_pair((a, va), (b, vb))?;
         self.arith(op, va, vb, span)
+    }
+
+    /// Operands of one operation. One that is computed from literals alone is signed if the other
+    /// is.
+    pub fn signed_pair(&mut self, (a, va): (&Expr, Val), (b, vb): (&Expr, Val)) -> R<(Val, Val)> {
+        let (ta, tb) = (va.ty.clone(), vb.ty.clone());
+        Ok((self.signed_beside(a, va, &tb)?, self.signed_beside(b, vb, &ta)?))
+    }
+
+    pub fn signed_beside(&mut self, e: &Expr, v: Val, other: &Ty) -> R<Val> {
+        let other = if let Ty::Option(inner) = other { inner } else { other };
+        let computed = v.ty == Ty::Lit && matches!(&*e.kind, ast::ExprKind::Binary(..));
+        if computed && matches!(other, Ty::Int { signed: true, .. }) {
+            return self.expr(e, Some(other));
+        }
+        Ok(v)
+    }
+
+    /// A calculation with constants alone whose place expects a signed type, if its result fits
+    /// there. One that does not fit may be a part of a larger one that does.
+    fn of_signed_literals(&mut self, op: BinOp, a: (&Expr, &Val), b: (&Expr, &Val), want: &Ty) -> Option<Val> {
+        let Ty::Int { bits: bits @ ..=64, signed: true } = *want else { return None };
+        let (x, y) = (self.signed_literal(a)?, self.signed_literal(b)?);
+        let (low, high) = (-(1i128 << (bits - 1)), (1i128 << (bits - 1)) - 1);
+        let n = match op {
+            BinOp::Add => x + y,
+            BinOp::Sub => x - y,
+            BinOp::Mul => x * y,
+            BinOp::Div => x.checked_div(y)?,
+            BinOp::Rem => x.checked_rem(y)?,
+            BinOp::AddSat => (x + y).clamp(low, high),
+            BinOp::SubSat => (x - y).clamp(low, high),
+            _ => return None,
+        };
+        let t = self.cx.lower_ty(want);
+        let fits = (low..=high).contains(&n);
+        fits.then(|| Val::pure(want.clone(), build::int(t, crate::fold::wrap(&self.cx.m, t, n as u128))))
+    }
+
+    /// The value of a constant that has no type yet. A negative one has come from a calculation,
+    /// and is held as 64 bits.
+    fn signed_literal(&self, (e, v): (&Expr, &Val)) -> Option<i128> {
+        let n = build::as_int(&crate::fold::fold(&self.cx.m, v.kind.as_pure()?)).filter(|_| v.ty == Ty::Lit)?;
+        let written = matches!(&*e.kind, ast::ExprKind::Int(_) | ast::ExprKind::Scaled(..));
+        Some(if written { n as i128 } else { i128::from(n as u64 as i64) })
     }
 
     pub fn arith(&mut self, op: BinOp, va: Val, vb: Val, span: Span) -> R<Val> {
