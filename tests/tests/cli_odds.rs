@@ -102,3 +102,15 @@ fn a_frame_port_without_a_handler() {
     let out = Wireloom::command(&["test", &file.to_string_lossy()]);
     assert!(out.code == Some(0) && out.text.contains("1 passed"), "{}", out.text);
 }
+
+/// Time that passes in a test leaves out no run of a timer, however long it is.
+#[test]
+fn a_long_wait_runs_every_timer() {
+    let folder = Folder::new("wait");
+    let file = folder.path().join("a.loom");
+    let app = "app a { port w = memory(\"w\")  state n: u32  every 10us { n += 1 } }\n\
+               test \"a\" of a { wait 3s  expect n == 300000 }\n";
+    std::fs::write(&file, app).expect("the folder is writable");
+    let out = Wireloom::command(&["test", &file.to_string_lossy()]);
+    assert!(out.code == Some(0) && out.text.contains("1 passed"), "{}", out.text);
+}

@@ -16,7 +16,7 @@ impl PacketCore {
 
     /// Time is that of captures: it goes on to `time`.
     pub fn move_to(&mut self, time: u64) {
-        self.catch_up(time);
+        self.run_due(time);
         self.now = self.now.max(time);
         self.read_clock();
     }

@@ -54,6 +54,11 @@ impl PacketCore {
         if time < self.due {
             return true;
         }
+        self.skip_missed(time);
+        self.run_due(time)
+    }
+
+    fn skip_missed(&mut self, time: u64) {
         for e in &mut self.every {
             let missed = time.saturating_sub(e.2) / e.1;
             if missed > CATCH_UP {
@@ -61,6 +66,10 @@ impl PacketCore {
             }
         }
         self.due = self.every.iter().map(|e| e.2).min().unwrap_or(u64::MAX);
+    }
+
+    /// Like [`PacketCore::catch_up`], but no run is left out.
+    pub(super) fn run_due(&mut self, time: u64) -> bool {
         while self.due <= time {
             if !self.settle() {
                 return false;
