@@ -106,9 +106,21 @@ impl Process {
         }
     }
 
-    /// Its output so far.
+    /// Its output so far, with the lines that it has logged and not written yet.
     pub fn output(&self) -> String {
+        let until = Instant::now() + PATIENCE;
+        while self.writes_lines() && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(1));
+        }
         std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    /// Whether its thread that writes the log has not done so.
+    fn writes_lines(&self) -> bool {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).into_iter().flatten().flatten();
+        // The state stands behind the name.
+        let runs = |stat: String| stat.contains(" (log) R ") || stat.contains(" (log) D ");
+        tasks.filter_map(|t| std::fs::read_to_string(t.path().join("stat")).ok()).any(runs)
     }
 
     pub fn signal(&self, signal: i32) {

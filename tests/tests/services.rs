@@ -34,6 +34,7 @@ mod http_torture;
 mod json_values;
 mod kv_server;
 mod large_values;
+mod log_queue;
 mod memcached_binary;
 mod memcached_text;
 mod merge_nodes;

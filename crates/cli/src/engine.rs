@@ -2,8 +2,9 @@
 //! interpreter is used, and a message says so.
 
 use crate::args::Compile;
-use crate::serve::{self, without_signals};
+use crate::serve::{self, notice, say, without_signals};
 use crate::Failure;
+use log::Level;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -94,8 +95,8 @@ fn later(tiers: Tiers, source: CSource, options: CompileOptions) -> Result<Later
         };
         match exchanged {
             Ok(()) if Role::is_second() => {}
-            Ok(()) => eprintln!("wireloom: {name} runs optimised code from now on"),
-            Err(e) => eprintln!("wireloom: {name} goes on with code that is not optimised: {e}"),
+            Ok(()) => notice!(Level::Info, "{name} runs optimised code from now on"),
+            Err(e) => notice!(Level::Warn, "{name} goes on with code that is not optimised: {e}"),
         }
     };
     let thread = without_signals(|| std::thread::Builder::new().name("compile".into()).spawn(work))
@@ -133,9 +134,7 @@ fn make_telling(
                     "no C compiler found (clang or gcc), and `{f}` is a function in C [E0717]"
                 )));
             }
-            eprintln!(
-                "wireloom: no C compiler found (clang or gcc): running by the interpreter, which is many times slower"
-            );
+            say!("no C compiler found (clang or gcc): running by the interpreter, which is many times slower");
             interpret(module)
         }
         Err(e) => Err(e.into()),
@@ -202,15 +201,15 @@ fn compiling(app: &str) {
     if Role::is_second() {
         return;
     }
-    eprintln!("wireloom: compiling {app}");
+    say!("compiling {app}");
 }
 
 /// As [`compiling`], of a service that listens already.
 fn compiling_to_serve(app: &str) {
-    eprintln!("wireloom: compiling {app}; clients wait");
+    say!("compiling {app}; clients wait");
 }
 
 fn told_once(notice: &str) {
     static TOLD: std::sync::Once = std::sync::Once::new();
-    TOLD.call_once(|| eprintln!("wireloom: {notice}"));
+    TOLD.call_once(|| say!("{notice}"));
 }

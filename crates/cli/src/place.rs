@@ -6,7 +6,7 @@
 
 use crate::args::{self, Build};
 use crate::serve::args::XdpMode;
-use crate::serve::{AppPorts, BuiltHook, Part, Placed};
+use crate::serve::{say, AppPorts, BuiltHook, Part, Placed};
 use crate::{engine, serve, Failure};
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -180,7 +180,7 @@ impl AppPorts<'_> {
                 Ok(interfaces) => parts.push(Part { handler, port, interfaces, filter: false }),
                 Err(other) => {
                     let name = &special.handlers[handler.index()].name;
-                    eprintln!("wireloom: on {name} stays on the CPU: its port is bound to {other}");
+                    say!("on {name} stays on the CPU: its port is bound to {other}");
                 }
             }
         }
@@ -204,14 +204,11 @@ impl AppPorts<'_> {
         for mut part in rest {
             let name = special.handlers[part.handler.index()].name.clone();
             if let Some(f) = filters.iter().find(|f| f.handler == part.handler) {
-                eprintln!(
-                    "wireloom: on {name} has a filter in XDP, the rest stays on the CPU: {}",
-                    line_of(special, &f.left)
-                );
+                say!("on {name} has a filter in XDP, the rest stays on the CPU: {}", line_of(special, &f.left));
                 (part.handler, part.filter) = (f.filter, true);
                 parts.push(part);
             } else if let Some(o) = placement::obstacles_among(special, part.handler, &in_hook).into_iter().next() {
-                eprintln!("wireloom: on {name} stays on the CPU: {}", line_of(special, &o));
+                say!("on {name} stays on the CPU: {}", line_of(special, &o));
             }
         }
         parts

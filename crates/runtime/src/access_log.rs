@@ -23,6 +23,8 @@ const KEPT_MAX: usize = 256 << 10;
 const PERIOD: Duration = Duration::from_millis(100);
 /// How long the end of a run waits for a file that takes nothing.
 const END_MAX: Duration = Duration::from_secs(2);
+/// The same, if a second signal has come.
+const AT_ONCE: Duration = Duration::from_millis(200);
 /// How often it is said that lines are lost.
 const SAY_AGAIN: Duration = Duration::from_secs(10);
 
@@ -48,19 +50,30 @@ pub struct LogWriter {
     thread: Option<JoinHandle<()>>,
 }
 
-impl Drop for LogWriter {
-    fn drop(&mut self) {
+impl LogWriter {
+    /// Ends the log; `at_once`: a second signal has come.
+    pub fn end(mut self, at_once: bool) {
+        self.end_within(if at_once { AT_ONCE } else { END_MAX });
+    }
+
+    fn end_within(&mut self, limit: Duration) {
         self.log.ended.store(true, Ordering::SeqCst);
         let Some(t) = self.thread.take() else { return };
         t.thread().unpark();
         // A pipe without a reader must not hold up the end.
-        let end = Instant::now() + END_MAX;
+        let end = Instant::now() + limit;
         while !t.is_finished() && Instant::now() < end {
             std::thread::sleep(Duration::from_millis(1));
         }
         if t.is_finished() {
             let _ = t.join();
         }
+    }
+}
+
+impl Drop for LogWriter {
+    fn drop(&mut self) {
+        self.end_within(END_MAX);
     }
 }
 

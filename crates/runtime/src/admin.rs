@@ -296,6 +296,13 @@ pub fn metrics(view: &View) -> String {
         "Lines of the access log that found no room or could not be written.",
     );
     f.add(&[], view.groups.iter().filter_map(|g| g.log.as_ref()).map(|l| l.lost()).sum());
+    let mut f = Family::new(
+        &mut out,
+        "wireloom_log_lost_total",
+        "counter",
+        "Lines of standard error that found no room or could not be written.",
+    );
+    f.add(&[], crate::log_queue::lost());
     out
 }
 

@@ -42,7 +42,10 @@ pub fn words(bytes: usize) -> Box<[u64]> {
 }
 
 fn no_memory(bytes: usize) -> ! {
-    eprintln!("wireloom: the system has no {} MiB for tables and state; lower the capacity of tables", bytes >> 20);
+    let size = bytes >> 20;
+    let text = format!("wireloom: the system has no {size} MiB for tables and state; lower the capacity of tables\n");
+    crate::log_queue::put(text.as_bytes());
+    crate::log_queue::finish();
     std::process::exit(1);
 }
 

@@ -14,6 +14,7 @@ pub(crate) mod options;
 use crate::admin;
 use crate::control::{self, Where};
 use crate::error::{Error, Origin};
+use crate::os_signals::{Heard, OsSignals};
 use crate::packet;
 use crate::reload;
 use crate::services;
@@ -54,7 +55,7 @@ pub fn serve(specs: Vec<AppSpec>, mut options: ServeOptions) -> Result<Summary, 
     }
     if !frames.is_empty() {
         let (packets, partners) = packet::prepare(frames, f)?;
-        let packets = packets.start(&options)?;
+        let packets = packets.start(&options, services.is_empty() && partners.is_empty())?;
         counts = Some(packets.cores.group.clone());
         services.extend(partners);
         running.packets = Some(packets);
@@ -75,7 +76,7 @@ fn second(
     options: ServeOptions,
     mut peer: packet::nic::AgentPeer,
 ) -> Result<Summary, Error> {
-    let started = packet::prepare(specs, frames).and_then(|p| p.0.start(&options));
+    let started = packet::prepare(specs, frames).and_then(|p| p.0.start(&options, true));
     let packets = started.inspect_err(|e| peer.ended(Some(e.to_string())))?;
     peer.ready(&packets.ports());
     let shown = packets.shown();
@@ -190,9 +191,12 @@ impl Running {
         self.packets.as_ref().is_none_or(|p| p.is_started() || p.cores.ended())
     }
 
-    /// Leaves the threads of packets alone that do not end: a handler may run for minutes. Before
-    /// all `on start` have run there is nothing to finish. Answers whether that is so.
+    /// Leaves threads alone that do not end: a handler may run for minutes. Before all `on start`
+    /// of packets have run there is nothing to finish. Answers whether that is so.
     fn give_up(&mut self, since: Duration, limit: Duration) -> bool {
+        if let Some(s) = self.services.take_if(|s| since >= limit + GRACE && !s.cores.ended()) {
+            self.sum.add(&s.abandon());
+        }
         let late = |p: &packet::RunningPackets| since >= GRACE + if p.is_started() { limit } else { Duration::ZERO };
         let Some(p) = self.packets.take_if(|p| !p.ended() && late(p)) else { return false };
         let started = p.is_started();
@@ -285,56 +289,5 @@ impl Doors {
     fn names(&self) -> (Option<SocketAddr>, Option<std::path::PathBuf>) {
         let control = self.control.as_ref().filter(|_| self.asked).map(|c| c.path().to_path_buf());
         (self.page.as_ref().map(admin::Page::addr), control)
-    }
-}
-
-/// SIGTERM, SIGINT and SIGHUP, blocked for all threads started after, and waited for here.
-pub(crate) struct OsSignals {
-    set: libc::sigset_t,
-    last: std::cell::Cell<Option<Instant>>,
-}
-
-/// A signal of the system.
-pub(crate) enum Heard {
-    Nothing,
-    /// SIGTERM or SIGINT.
-    End,
-    /// SIGHUP.
-    Hangup,
-}
-
-/// Signals this close are one: `timeout` and some supervisors signal the process, and then its
-/// group too.
-const SAME_SIGNAL: Duration = Duration::from_millis(200);
-
-impl OsSignals {
-    pub(crate) fn block() -> OsSignals {
-        // SAFETY: plain calls on a set that lives here.
-        unsafe {
-            let mut set: libc::sigset_t = std::mem::zeroed();
-            libc::sigemptyset(&mut set);
-            libc::sigaddset(&mut set, libc::SIGTERM);
-            libc::sigaddset(&mut set, libc::SIGINT);
-            // Ignored signals, too, are kept while they are blocked.
-            libc::sigaddset(&mut set, libc::SIGHUP);
-            libc::pthread_sigmask(libc::SIG_BLOCK, &set, std::ptr::null_mut());
-            OsSignals { set, last: std::cell::Cell::new(None) }
-        }
-    }
-
-    /// Waits for a signal that is not the one before over again.
-    pub(crate) fn wait(&self, d: Duration) -> Heard {
-        let t = libc::timespec { tv_sec: d.as_secs() as libc::time_t, tv_nsec: d.subsec_nanos() as libc::c_long };
-        // SAFETY: the set and the time live here.
-        match unsafe { libc::sigtimedwait(&self.set, std::ptr::null_mut(), &t) } {
-            libc::SIGHUP => return Heard::Hangup,
-            ..=0 => return Heard::Nothing,
-            _ => {}
-        }
-        let now = Instant::now();
-        match self.last.replace(Some(now)) {
-            Some(last) if now - last < SAME_SIGNAL => Heard::Nothing,
-            _ => Heard::End,
-        }
     }
 }

@@ -39,7 +39,7 @@ pub(crate) struct RunningServices {
     /// How many threads there were.
     all: usize,
     /// Of the access log: ends behind the cores.
-    _writer: Option<LogWriter>,
+    writer: Option<LogWriter>,
 }
 
 /// A core's report when its ports are open.
@@ -114,7 +114,7 @@ pub(crate) fn start(
         cores.wakers.push(node.waker());
         cores.threads.push(named("merge".into(), move || node.run())?);
     }
-    Ok(RunningServices { all: cores.threads.len(), cores, settings, _writer: writer })
+    Ok(RunningServices { all: cores.threads.len(), cores, settings, writer })
 }
 
 fn named(name: String, run: impl FnOnce() -> bool + Send + 'static) -> Result<std::thread::JoinHandle<bool>, Error> {
@@ -135,9 +135,19 @@ impl RunningServices {
         out
     }
 
+    /// Leaves threads alone that do not end: the process ends with them.
+    pub(crate) fn abandon(mut self) -> Summary {
+        let at_once = self.cores.stop.ended();
+        self.writer.take().into_iter().for_each(|w| w.end(at_once));
+        self.cores.stop.end();
+        self.cores.threads.clear();
+        summary(&self.cores.group.stats, self.cores.started.elapsed(), false)
+    }
+
     /// Waits for the end.
     pub(crate) fn finish(mut self) -> Summary {
         let ends = self.cores.join();
+        self.writer.take().into_iter().for_each(|w| w.end(self.cores.stop.ended()));
         // A core that panicked leaves the rest of the process to end in order.
         let clean = ends.len() == self.all && ends.iter().all(|clean| *clean);
         summary(&self.cores.group.stats, self.cores.started.elapsed(), clean)

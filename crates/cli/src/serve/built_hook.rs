@@ -5,7 +5,7 @@
 //! then. Other parameters, and how many interfaces a port has, are parts of the programs.
 
 use super::args::Built;
-use super::{frames, sets, AppPorts, Failure, Part, Placed};
+use super::{frames, say, sets, AppPorts, Failure, Part, Placed};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use wireloom_codegen_c::xdp::XdpSource;
@@ -104,7 +104,7 @@ impl BuiltHook {
                     )))
                 }
                 Err(other) if used(*port) => {
-                    eprintln!("wireloom: all handlers stay on the CPU: port `{name}` is bound to {other}");
+                    say!("all handlers stay on the CPU: port `{name}` is bound to {other}");
                     return Ok(None);
                 }
                 Err(_) => {}

@@ -8,7 +8,7 @@
 
 use super::args::XdpMode;
 use super::hook_object::locked;
-use super::{faults_told, hook_notices, without_signals, Failure, HookPart};
+use super::{faults_told, hook_notices, say, without_signals, Failure, HookPart};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use wireloom_codegen_c::xdp::{XdpSource, XdpTable, PARAM_WORDS, QUEUES};
@@ -19,7 +19,7 @@ use wireloom_ir::{HandlerId, Module, On, PortId, TableId, TableKind};
 use wireloom_runtime::abi::wl_param;
 use wireloom_runtime::log_lines::{log_line, STATEMENT};
 use wireloom_runtime::packet::{fault_kinds, hook_ring, interfaces_of, Gives, Hooked};
-use wireloom_runtime::{params, Origin, Outside, Program};
+use wireloom_runtime::{log_queue, params, Origin, Outside, Program};
 use wireloom_xdp::{Mode, Object, Settings, Verdict};
 
 /// A handler that runs in the hook.
@@ -185,7 +185,7 @@ impl AppPorts<'_> {
     /// The values with which the programs of handlers are loaded.
     fn values(&self, source: &XdpSource, parts: &[Part]) -> Result<Settings, Failure> {
         let params = self.settings.params.iter().zip(&self.m.params).map(|(p, of)| words_of(p, of.ty));
-        let starting = || eprintln!("wireloom: compiling for the XDP hook");
+        let starting = || say!("compiling for the XDP hook");
         let mut values = Settings { params: params.collect(), starting: Some(starting), ..Settings::default() };
         for (part, p) in parts.iter().zip(&source.programs).filter(|(_, p)| p.instances > 1) {
             let number = |name: &String| wireloom_xdp::number_of(name).map_err(|e| self.failure(p.port, e.to_string()));
@@ -236,8 +236,8 @@ impl AppPorts<'_> {
         let mut object = load(&self.values(source, &parts)?)?;
         let targets = self.connect(&mut object, source)?;
         if let Some(why) = object.once() {
-            eprintln!(
-                "wireloom: frames of the most common headers take the general way in XDP: no second copy of their handler is possible: {why}"
+            say!(
+                "frames of the most common headers take the general way in XDP: no second copy of their handler is possible: {why}"
             );
         }
         let hooked = self.hooked(&object, &parts)?;
@@ -440,13 +440,13 @@ impl Placed {
             true => String::new(),
             false => format!("{given} to the process, {unheard} without a socket, "),
         };
-        eprintln!(
-            "wireloom: XDP at {}: {} frames received, {passed} to the kernel, {sent} sent, {lost}{process}{dropped} dropped, {faults}",
+        say!(
+            "XDP at {}: {} frames received, {passed} to the kernel, {sent} sent, {lost}{process}{dropped} dropped, {faults}",
             names.join(", "),
             passed + sent + unsent + given + unheard + dropped
         );
         if o.lines_lost() > 0 {
-            eprintln!("wireloom: {} lines of the log in XDP found no room", o.lines_lost());
+            say!("{} lines of the log in XDP found no room", o.lines_lost());
         }
     }
 }
@@ -457,7 +457,7 @@ fn take_all(interface: &str) {
     match wireloom_runtime::packet::promiscuous(index) {
         // The kernel closes it when the process ends, however it ends.
         Ok(socket) => std::mem::forget(socket),
-        Err(e) => eprintln!("wireloom: {interface} may leave out frames for other addresses: {e}"),
+        Err(e) => say!("{interface} may leave out frames for other addresses: {e}"),
     }
 }
 
@@ -471,7 +471,8 @@ fn attach(object: &mut Object, program: usize, interface: &str, mode: Mode) -> M
             found.mode
         }
         Err(e) => {
-            eprintln!("wireloom: {e}");
+            say!("{e}");
+            log_queue::finish();
             std::process::exit(1)
         }
     }

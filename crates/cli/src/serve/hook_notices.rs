@@ -2,7 +2,8 @@
 //! which frames are lost behind it.
 
 use super::hook_object::locked;
-use super::without_signals;
+use super::{notice, say, without_signals};
+use log::Level;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use wireloom_runtime::packet::mtu;
@@ -11,9 +12,7 @@ use wireloom_xdp::{Attached, Error, Mode, Object, Unsent};
 /// Of an interface that a program is put in front of.
 pub fn before(interface: &str) {
     if wireloom_xdp::takes_tags_off(interface) {
-        eprintln!(
-            "wireloom: {interface} takes VLAN tags off frames: XDP does not see them (`ethtool -K {interface} rxvlan off`)"
-        );
+        say!("{interface} takes VLAN tags off frames: XDP does not see them (`ethtool -K {interface} rxvlan off`)");
     }
 }
 
@@ -22,14 +21,12 @@ pub fn behind(name: &str, interface: &str, found: &Attached) {
     match found.mode {
         Mode::Generic => {
             let why = found.not_native.as_ref().map_or(String::new(), |e| format!(": {}", cause(interface, e)));
-            eprintln!("wireloom: {name} runs in XDP at {interface} in generic mode, which is slower than native{why}");
+            say!("{name} runs in XDP at {interface} in generic mode, which is slower than native{why}");
         }
-        Mode::Auto | Mode::Native => eprintln!("wireloom: {name} runs in XDP at {interface}"),
+        Mode::Auto | Mode::Native => say!("{name} runs in XDP at {interface}"),
     }
     if let Some(e) = &found.unfinished {
-        eprintln!(
-            "wireloom: checksums that senders at {interface} leave to hardware stay undone (`ethtool -K IF tx off` there): {e}"
-        );
+        say!("checksums that senders at {interface} leave to hardware stay undone (`ethtool -K IF tx off` there): {e}");
     }
     tell_if_down(interface);
 }
@@ -37,7 +34,7 @@ pub fn behind(name: &str, interface: &str, found: &Attached) {
 /// A sentence about an interface that is down.
 pub fn tell_if_down(interface: &str) {
     if wireloom_xdp::is_down(interface) {
-        eprintln!("wireloom: {interface} is down: no frames come or go (`ip link set {interface} up`)");
+        say!("{interface} is down: no frames come or go (`ip link set {interface} up`)");
     }
 }
 
@@ -60,7 +57,7 @@ pub fn watch_redirects(object: Arc<Mutex<Object>>, targets: String) {
         return;
     }
     if let Err(e) = locked(&object).count_unsent() {
-        eprintln!("wireloom: frames that an interface does not take count as sent: {e}");
+        say!("frames that an interface does not take count as sent: {e}");
         return;
     }
     let work = move || {
@@ -70,7 +67,7 @@ pub fn watch_redirects(object: Arc<Mutex<Object>>, targets: String) {
             let lost = locked(&object).unsent();
             for (n, reason) in Unsent::ALL.iter().enumerate().filter(|(n, _)| lost[*n] > 0) {
                 if !std::mem::replace(&mut told[n], true) {
-                    eprintln!("wireloom: frames that XDP sends to {targets} are lost: {reason}");
+                    notice!(Level::Warn, "frames that XDP sends to {targets} are lost: {reason}");
                 }
             }
         }

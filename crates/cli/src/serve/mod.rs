@@ -10,18 +10,19 @@ mod hook_object;
 mod interpreted;
 mod messages;
 pub mod payload;
-mod threads;
 
 pub use self::built_hook::BuiltHook;
 pub use self::hook::{AppPorts, Part, Placed};
 pub use self::interpreted::interpreted;
-pub use self::messages::write_messages;
-pub use self::threads::without_signals;
+pub(crate) use self::messages::{notice, say};
+pub use self::messages::{write_messages, NOTICE};
+pub use wireloom_runtime::os_signals::without_signals;
 
 use self::args::{Built, Engine, Serve, Sets};
 use self::config::Config;
 use self::payload::Payload;
 use clap::{CommandFactory, FromArgMatches};
+use log::Level;
 use std::collections::BTreeSet;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::{Duration, Instant};
@@ -32,7 +33,7 @@ use wireloom_runtime::engine::EngineKind;
 use wireloom_runtime::packet::nic::{Link, Role};
 use wireloom_runtime::reload::{ReadAgain, Reload};
 use wireloom_runtime::server::Ready;
-use wireloom_runtime::{packet, params, serve, AppSpec, Error, Origin, Program, ServeOptions};
+use wireloom_runtime::{log_queue, packet, params, serve, AppSpec, Error, Origin, Program, ServeOptions};
 
 /// An error that ends a command early, with its text for the user. `Silent`: all was said already.
 pub enum Failure {
@@ -63,12 +64,18 @@ impl Failure {
 
 pub type Outcome = Result<(), Failure>;
 
-/// Prints the error, and returns the exit code.
+/// Prints the error, waits until all lines are written, and returns the exit code.
 pub fn ended(outcome: Outcome) -> std::process::ExitCode {
+    let code = told(outcome);
+    log_queue::finish();
+    code
+}
+
+fn told(outcome: Outcome) -> std::process::ExitCode {
     match outcome {
         Ok(()) => return std::process::ExitCode::SUCCESS,
         Err(Failure::Silent) => {}
-        Err(Failure::Said(text) | Failure::Of(_, text)) => eprintln!("wireloom: {text}"),
+        Err(Failure::Said(text) | Failure::Of(_, text)) => say!("{text}"),
     }
     std::process::ExitCode::from(1)
 }
@@ -210,12 +217,17 @@ pub fn serve_all(
         ..ServeOptions::default()
     };
     let frames = specs.iter().any(|s| s.desc.has_frames());
+    log_queue::begin();
     let served = serve(specs, options)?;
     if Role::is_second() {
         return Ok(());
     }
     if !served.clean {
-        eprintln!("wireloom: not all was finished when the drain ended, after {} s or by a second signal; the rest was cut off", args.drain);
+        notice!(
+            Level::Warn,
+            "not all was finished when the drain ended, after {} s or by a second signal; the rest was cut off",
+            args.drain
+        );
     }
     if frames {
         let ms = served.elapsed.as_millis();
@@ -229,9 +241,9 @@ pub fn serve_all(
             "{} frames received, {} sent, {} without an output{queues}",
             served.frames, served.frames_sent, served.frames_dropped
         );
-        eprintln!("wireloom: {counts}, {faults}, in {ms} ms");
+        say!("{counts}, {faults}, in {ms} ms");
         served.kinds.iter().for_each(|(kind, n)| log::info!("faults: {n} {kind}"));
-        served.link.iter().for_each(|line| eprintln!("wireloom: {line}"));
+        served.link.iter().for_each(|line| say!("{line}"));
     }
     Ok(())
 }
@@ -373,23 +385,23 @@ fn nobody_has(names: &[String], descs: &[&Desc], plain: &str) -> String {
 
 fn announce(ready: &Ready, unread: &[String], begin: Instant, interpreted: bool) {
     for (app, port, address) in &ready.ports {
-        eprintln!("wireloom: {app}.{port} listens on {address}");
+        say!("{app}.{port} listens on {address}");
     }
     for (app, port, target) in ready.frames.iter().filter(|f| !unread.contains(&f.1)) {
-        eprintln!("wireloom: {app}.{port} is {target}");
+        say!("{app}.{port} is {target}");
     }
     if let Some(admin) = ready.admin {
-        eprintln!("wireloom: metrics on http://{admin}/metrics, status on http://{admin}/status");
+        say!("metrics on http://{admin}/metrics, status on http://{admin}/status");
     }
     if let Some(path) = &ready.control {
-        eprintln!("wireloom: control socket {}", path.display());
+        say!("control socket {}", path.display());
     }
     let how = if interpreted { "interpreted" } else { "compiled" };
     let cores = match ready.view.cores().count() {
         1 => "1 thread".to_string(),
         n => format!("{n} threads"),
     };
-    eprintln!("wireloom: ready after {} ms ({how}, {}, {cores})", begin.elapsed().as_millis(), ready.view.engine());
+    say!("ready after {} ms ({how}, {}, {cores})", begin.elapsed().as_millis(), ready.view.engine());
 }
 
 fn address(text: &str) -> Result<SocketAddr, Failure> {

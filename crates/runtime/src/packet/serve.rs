@@ -21,6 +21,7 @@ use super::table_files::{self, Counted, Inserting, Loads};
 use crate::core::app::App;
 use crate::engine::Waker;
 use crate::error::Error;
+use crate::log_queue;
 use crate::server::options::{pin, AppSpec, Cores, ServeOptions, Stop, Summary};
 use crate::signal::{Closes, Mailbox, Post};
 use crate::stats::CoreStats;
@@ -133,8 +134,8 @@ fn partition(mut spec: AppSpec, frames: &Options) -> Result<(Arc<App>, Option<Ar
 }
 
 impl Prepared {
-    /// Opens all ports and begins.
-    pub(crate) fn start(self, options: &ServeOptions) -> Result<RunningPackets, Error> {
+    /// Opens all ports and begins. `alone`: the process has no services.
+    pub(crate) fn start(self, options: &ServeOptions, alone: bool) -> Result<RunningPackets, Error> {
         let Prepared { apps, each, loads } = self;
         let segments = &apps[0].desc.segments;
         let (joint, side) = (each[0].joint.clone(), each[0].side());
@@ -143,6 +144,9 @@ impl Prepared {
         let here = if joint.is_some() { side.cores(&apps[0].desc) } else { vec![true; count] };
         let mut inserting = each[0].inserts.as_ref().map(|i| Inserting::new(&apps[0].desc, i)).transpose()?;
         let mut plan = port_bindings::open(&apps, &each, count)?;
+        if alone && plan.apps.iter().all(|a| a.capture.is_some()) {
+            log_queue::wait_for_room();
+        }
         let stats = Arc::new((0..count).map(|_| CoreStats::for_apps(&apps)).collect::<Vec<_>>());
         let clusters = plan.fans.iter().map(Fan::clusters).max().unwrap_or(1);
         let meshes = match &joint {
