@@ -87,6 +87,13 @@ fn a_service_takes_what_may_change_and_says_what_may_not() {
     service.reload("[set]\nfirst = 7\n", "nothing has changed");
     service.process.signal(15);
     assert_eq!(service.process.exit(), Some(0));
+    let said = service.process.output();
+    let running: Vec<&str> = said.lines().skip_while(|l| !l.contains("wireloom: ready ")).skip(1).collect();
+    let in_form =
+        |l: &&&str| l.starts_with("[20") && (l.contains("Z INFO  wireloom] ") || l.contains("Z WARN  wireloom] "));
+    assert_eq!(running.iter().filter(in_form).count(), running.len(), "{said}");
+    assert!(said.contains("INFO  wireloom] words.word has its new value"), "{said}");
+    assert!(said.contains("WARN  wireloom] words.first keeps its value"), "{said}");
 }
 
 /// A file with an error changes nothing, and the next one is taken.
@@ -103,6 +110,8 @@ fn an_error_changes_nothing() {
         ("[set]\nword = \"a word that is too long\"\n", "words.toml:2:1: parameter `word`"),
         ("[set\n", "words.toml:1:"),
         ("drain = \"soon\"\n[set]\nword = \"three\"\n", "words.toml:1:9: "),
+        ("admin = \"nowhere\"\n[set]\nword = \"three\"\n", "words.toml:1:9: `nowhere` is no address"),
+        ("cores = 777\n[set]\nword = \"three\"\n", "words.toml:1:9: `--cores 777`: there is no CPU 777"),
     ];
     for (config, says) in cases {
         service.reload(config, says);

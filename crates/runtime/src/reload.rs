@@ -11,6 +11,7 @@ use crate::params::{self, PortSetting, Settings};
 use crate::server_places::ServerPlaces;
 use crate::stats::CoreStats;
 use crate::view::Group;
+use log::Level;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -20,6 +21,10 @@ use wireloom_ir::port_options;
 /// A core that does not take settings within this time is stuck.
 const PATIENCE: Duration = Duration::from_secs(2);
 
+/// A line about a change: a warning, if it has no effect yet.
+pub type ChangeLine = (Level, String);
+/// A writer of such lines.
+pub type Tell = Box<dyn Fn(Level, &str) + Send>;
 /// An app's name, and its pairs.
 pub type AppSets = (String, Vec<(String, String)>);
 /// Settings that were read again.
@@ -27,7 +32,7 @@ pub struct ReadAgain {
     /// Of all apps.
     pub sets: Vec<AppSets>,
     /// About changes of other options, and of settings that have no effect.
-    pub lines: Vec<String>,
+    pub lines: Vec<ChangeLine>,
     /// The text of an error of these settings, with its place.
     pub text_of: Box<dyn Fn(Error) -> String>,
 }
@@ -37,7 +42,7 @@ pub struct Reload {
     /// Reads them; an error is a text for the user, and nothing changes.
     pub read: Box<dyn FnMut() -> Result<ReadAgain, String> + Send>,
     /// Told each line about a change.
-    pub tell: Box<dyn Fn(&str) + Send>,
+    pub tell: Tell,
 }
 
 /// The settings of a group's apps that its cores are to take.
@@ -117,14 +122,14 @@ pub(crate) fn reload(
         new.iter().for_each(|new| new.wait(group.stats.len()));
     }
     if lines.is_empty() {
-        (reload.tell)("the configuration was read again: nothing has changed");
+        (reload.tell)(Level::Info, "the configuration was read again: nothing has changed");
     }
-    lines.iter().for_each(|l| (reload.tell)(l));
+    lines.iter().for_each(|(level, text)| (reload.tell)(*level, text));
     Ok(())
 }
 
 /// An app's settings, and a line for each that differs.
-pub(crate) type Changed = (Option<Arc<Settings>>, Vec<String>);
+pub(crate) type Changed = (Option<Arc<Settings>>, Vec<ChangeLine>);
 
 /// The changes of apps that run on some cores.
 pub(crate) fn changes(
@@ -196,7 +201,7 @@ fn place(
     was: &PortSetting,
     is: &mut PortSetting,
     left: &dyn Fn(usize, usize, u32) -> bool,
-) -> Result<Option<String>, Error> {
+) -> Result<Option<ChangeLine>, Error> {
     let port = format!("{}.{}", app.desc.app, app.desc.ports[n].name);
     if (&was.addrs, &was.names, &was.servers) == (&is.addrs, &is.names, &is.servers) {
         is.take_places(was.places.clone());
@@ -221,10 +226,10 @@ fn place(
         1 => "one server".to_string(),
         n => format!("{n} servers"),
     };
-    Ok(Some(format!("{port} has {number}{}", told.collect::<String>())))
+    Ok(Some((Level::Info, format!("{port} has {number}{}", told.collect::<String>()))))
 }
 
-fn values(desc: &Desc, old: &Settings, wanted: &Settings) -> (Vec<ParamValue>, Vec<String>) {
+fn values(desc: &Desc, old: &Settings, wanted: &Settings) -> (Vec<ParamValue>, Vec<ChangeLine>) {
     let mut lines = Vec::new();
     let each = old.values.iter().zip(&wanted.values).zip(&desc.params);
     let values = each.map(|((was, is), p)| {
@@ -242,9 +247,9 @@ fn values(desc: &Desc, old: &Settings, wanted: &Settings) -> (Vec<ParamValue>, V
     (values, lines)
 }
 
-fn line(desc: &Desc, name: &str, live: bool) -> String {
+fn line(desc: &Desc, name: &str, live: bool) -> ChangeLine {
     match live {
-        true => format!("{}.{name} has its new value", desc.app),
-        false => format!("{}.{name} keeps its value until the next start", desc.app),
+        true => (Level::Info, format!("{}.{name} has its new value", desc.app)),
+        false => (Level::Warn, format!("{}.{name} keeps its value until the next start", desc.app)),
     }
 }

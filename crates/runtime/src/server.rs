@@ -181,7 +181,7 @@ impl Running {
         let services = self.services.iter().map(|s| (s.cores.group.clone(), Some(s.settings.clone())));
         let packets = self.packets.iter().map(|p| (p.cores.group.clone(), None));
         if let Err(e) = reload::reload(reload, &services.chain(packets).collect::<Vec<_>>(), || self.wake()) {
-            (reload.tell)(&format!("{e}\nthe settings stay as they were"));
+            (reload.tell)(log::Level::Error, &format!("{e}\nthe settings stay as they were"));
         }
     }
 

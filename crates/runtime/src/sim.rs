@@ -49,7 +49,7 @@ impl Sim {
         let (settings, told): (Vec<_>, Vec<_>) = changed.into_iter().unzip();
         self.settings.give(&self.apps, settings);
         self.core.take_settings(&self.settings);
-        Ok(told.into_iter().flatten().collect())
+        Ok(told.into_iter().flatten().map(|(_, text)| text).collect())
     }
 
     /// The time.

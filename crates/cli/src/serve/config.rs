@@ -8,12 +8,14 @@
 use super::Failure;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command};
+use log::Level;
 use std::ffi::OsString;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use toml::de::{DeTable, DeValue};
 use toml::Spanned;
 use wireloom_ir::suggestions;
+use wireloom_runtime::reload::ChangeLine;
 
 /// The table of parameters and of options of ports.
 const SET: &str = "set";
@@ -170,6 +172,12 @@ impl Config {
         all
     }
 
+    /// The only value of an option, if it is in force.
+    pub fn value(&self, option: &str) -> Option<&str> {
+        let in_force = self.options.iter().find(|o| o.name == option && !self.on_line.contains(&o.id))?;
+        in_force.values.first().map(|v| v.text.as_str())
+    }
+
     /// The place of an option's value that is in force, or that of its pair with this name.
     pub fn place_of(&self, option: &str, name: &str, app: &str) -> Option<&Place> {
         if option == SET {
@@ -180,7 +188,7 @@ impl Config {
     }
 
     /// A line for each option that another reading of the file has otherwise.
-    pub fn changed_options(&self, other: &Config) -> Vec<String> {
+    pub fn changed_options(&self, other: &Config) -> Vec<ChangeLine> {
         let missing = |a: &Config, b: &Config| -> Vec<ConfigOption> {
             a.options.iter().filter(|o| !b.options.iter().any(|p| o.is(p))).cloned().collect()
         };
@@ -192,7 +200,7 @@ impl Config {
             true => format!("--{} keeps the value of the command line", o.name),
             false => format!("--{} keeps its value until the next start", o.name),
         };
-        all.iter().map(line).collect()
+        all.iter().map(|o| (Level::Warn, line(o))).collect()
     }
 
     /// The settings that another reading of the file has otherwise.

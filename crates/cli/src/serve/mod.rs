@@ -31,7 +31,7 @@ use wireloom_ir::{explain, suggestions};
 use wireloom_runtime::control::Where;
 use wireloom_runtime::engine::EngineKind;
 use wireloom_runtime::packet::nic::{Link, Role};
-use wireloom_runtime::reload::{ReadAgain, Reload};
+use wireloom_runtime::reload::{ChangeLine, ReadAgain, Reload};
 use wireloom_runtime::server::Ready;
 use wireloom_runtime::{log_queue, packet, params, serve, AppSpec, Error, Origin, Program, ServeOptions};
 
@@ -252,6 +252,7 @@ pub fn serve_all(
 fn reload(args: Serve, mut config: Config, descs: Vec<Desc>) -> Reload {
     let mut read = move || {
         let again = config.again()?;
+        check_options(&again).map_err(|e| e.named(&[], Some(&again)))?;
         let descs: Vec<&Desc> = descs.iter().collect();
         let sets = sets(&descs, Sets { line: &args.set, file: &again.settings })?;
         let mut lines = config.changed_options(&again);
@@ -263,8 +264,16 @@ fn reload(args: Serve, mut config: Config, descs: Vec<Desc>) -> Reload {
     };
     Reload {
         read: Box::new(move || read().map_err(Failure::text)),
-        tell: Box::new(|line| eprintln!("wireloom: {line}")),
+        tell: Box::new(|level, text| text.lines().for_each(|line| notice!(level, "{line}"))),
     }
+}
+
+/// Checks options of a file that the next start will have: it would refuse them.
+fn check_options(config: &Config) -> Result<(), Failure> {
+    config.value("admin").map(address).transpose()?;
+    cpus("cores", config.value("cores"))?;
+    cpus("nic-cores", config.value("nic-cores"))?;
+    Ok(())
 }
 
 /// A line for each setting of the file that has changed, and that the command line gives, too.
@@ -272,7 +281,7 @@ fn unheard<'a>(
     descs: &[&Desc],
     line: &[String],
     changed: impl Iterator<Item = &'a str>,
-) -> Result<Vec<String>, Failure> {
+) -> Result<Vec<ChangeLine>, Failure> {
     let names: Vec<String> = descs.iter().map(|d| d.app.clone()).collect();
     let given = line.iter().map(|text| addressee(&names, descs, &params::pair(text)?.0));
     let given = given.collect::<Result<Vec<_>, _>>()?;
@@ -281,7 +290,8 @@ fn unheard<'a>(
         // The file may have named an app's setting that is gone.
         let Ok(at) = addressee(&names, descs, name) else { continue };
         if given.contains(&at) {
-            lines.push(format!("{}.{} keeps the value of the command line", names[at.0], at.1));
+            let text = format!("{}.{} keeps the value of the command line", names[at.0], at.1);
+            lines.push((Level::Warn, text));
         }
     }
     Ok(lines)
