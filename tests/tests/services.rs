@@ -48,6 +48,7 @@ mod postgres_pools;
 mod random_commands;
 mod redis;
 mod redis_transactions;
+mod request_records;
 mod same_answers;
 mod server_first;
 mod server_lists;

@@ -436,7 +436,7 @@ impl Core {
         if !too_long {
             self.on_violation(at, now);
         }
-        self.fail_backend(id, told, WL_F_LOST);
+        self.fail_counted(id, told, WL_F_LOST);
         if !too_long {
             self.backend_failed(at, Why::Nonsense);
         }
@@ -464,11 +464,23 @@ impl Core {
     }
 
     /// Closes a backend connection; the first of its calls fails with `front`, the others with
-    /// `rest`. Those of a `pipeline` that are just lost are sent again.
+    /// `rest`. Those of a `pipeline` that are just lost are sent again. An answer that this cuts
+    /// off is a fault of its own: no task counts it any more. With `cancelled`, another one is
+    /// counted.
     pub(super) fn fail_backend(&mut self, id: Id, front: u32, rest: u32) {
         let at = self.target_of(id);
         let c = &mut self.conns[id];
         let (mode, sink, probe) = (c.mode, c.sink, c.has(flag::PROBE).then_some(c.since));
+        let c = &self.conns[id];
+        let cuts = front != WL_F_CANCELLED && matches!(c.sink, Sink::Slot(slot) if self.slots.alive(slot));
+        if c.mode == Mode::Tail && cuts && self.calls.alive(c.first) {
+            self.add_fault(c.app, front, NO_PLACE, u32::from(c.port));
+        }
+        self.fail_counted(id, front, rest);
+    }
+
+    /// The same for a fault that is counted already.
+    fn fail_counted(&mut self, id: Id, front: u32, rest: u32) {
         let retry = c.has(flag::REUSED) && !c.has(flag::ANSWERING);
         let shared = c.has(flag::PIPED);
         let mut call = self.take_calls(id);

@@ -522,8 +522,13 @@ impl Core {
         let mut slot = std::mem::replace(&mut c.first, Id::NIL);
         c.last = Id::NIL;
         c.count = 0;
+        let why = match u32::from(c.why) {
+            // The client has left.
+            0 | WL_F_ENDED | WL_F_LOST => WL_F_CANCELLED,
+            why => why,
+        };
         while !slot.is_nil() {
-            self.count_answer(slot, WL_F_CANCELLED);
+            self.count_answer(slot, why);
             let s = &mut self.slots[slot];
             let (next, task, src) = (s.next, s.task, s.src);
             s.stored.clear(&mut self.pool);

@@ -8,6 +8,7 @@ use super::Core;
 use crate::abi::*;
 use crate::access_log::LoggedRequest;
 use crate::signal::HandlerFault;
+use crate::stats::NO_PLACE;
 
 /// Whether a fault comes from us or a backend, not from the client or its bytes.
 fn ours(kind: u32) -> bool {
@@ -259,6 +260,29 @@ impl Core {
     /// Every fault gets a line from now on.
     pub fn log_faults(&mut self, on: bool) {
         self.log_faults = on;
+    /// Answers are cut off that their client does not take: that is counted, and a line tells it.
+    pub(super) fn count_cut(&mut self, id: Id, kind: u32) {
+        let (a, port) = (self.conns[id].app, self.conns[id].port);
+        self.ends_by(id, kind);
+        self.tell_cut(id, kind);
+        self.add_fault(a, kind, NO_PLACE, u32::from(port));
+    }
+
+    fn tell_cut(&self, id: Id, kind: u32) {
+        let c = &self.conns[id];
+        let here = &self.apps[c.app as usize];
+        if !(ours(kind) || kind == WL_F_IDLE || self.log_faults) || self.virtual_time {
+            return;
+        }
+        let Some(more) = here.app.told.may(kind, self.now / 1_000_000_000) else { return };
+        let served = self.slots.get(c.first).and_then(|s| here.backend_name(s.backend));
+        let backend = served.map(|b| format!(", backend {b}")).unwrap_or_default();
+        let how = if kind == WL_F_IDLE { ", cut off by write_timeout" } else { ", cut off" };
+        let more = if more > 0 { format!("; {more} more since the last such line") } else { String::new() };
+        let (name, peers, desc) = (here.app.fault_name(kind), self.peers_of(id), &here.app.desc);
+        log::warn!(target: "app", "{}.{}: {name}{peers}{backend}{how}{more}", desc.app, desc.ports[c.port as usize].name);
+    }
+
     }
 
     /// Logs the number of failures without a line.

@@ -316,7 +316,10 @@ impl Core {
     /// Counts a fault of a connection that cannot be served on, and closes it.
     pub(super) fn doom(&mut self, id: Id, kind: u32) {
         if self.conns.get(id).is_some_and(|c| !c.has(flag::DOOMED)) {
-            self.count_fault_at(id, kind, NO_PLACE);
+            match self.conns[id].side == Side::Client && self.conns[id].member == 0 {
+                true => self.count_cut(id, kind),
+                false => self.count_fault_at(id, kind, NO_PLACE),
+            }
             self.close_unsent(id);
         }
     }

@@ -163,7 +163,7 @@ impl Core {
             Due::Linger if client => self.close_conn(id, false),
             Due::Linger | Due::Idle => self.close_conn(id, false),
             Due::Write if client => {
-                self.count_fault_at(id, WL_F_IDLE, NO_PLACE);
+                self.count_cut(id, WL_F_IDLE);
                 self.close_conn(id, true);
             }
             Due::Write | Due::Call if self.conns[id].member != 0 => self.upstream_silent(id),
