@@ -107,3 +107,34 @@ fn each_answer_that_is_cut_off_is_counted() {
         assert!(said.len() == 1 && said[0].contains(", cut off"), "{}", proxy.process.output());
     }
 }
+
+/// An answer to a request from before a server went down does not bring it back.
+#[test]
+fn an_old_answer_restores_no_server() {
+    if plain() {
+        return;
+    }
+    let (backend, other) = (Backend::new(), Backend::new());
+    let settings = ["policy=round_robin", "backend.eject_after=1", "backend.eject_time=60s"];
+    let proxy = Proxy::new(&[backend.port, other.port], &settings);
+    let mut clients: Vec<Client> = Vec::new();
+    let mut asked = Vec::new();
+    // Clients take the servers in turns.
+    for _ in 0..4 {
+        let mut client = proxy.client();
+        client.send(GET);
+        asked.extend(backend.accept_within(Duration::from_millis(500)).map(|s| (s, clients.len())));
+        clients.push(client);
+    }
+    let [(mut first, slow), (mut second, _)] = <[_; 2]>::try_from(asked).ok().expect("two of four");
+    second.take_until(b"\r\n\r\n");
+    second.reset();
+    admin::eventually("it is down", || !proxy.said("is down").is_empty());
+    first.take_until(b"\r\n\r\n");
+    first.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+    clients[slow].take_until(b"ok");
+    std::thread::sleep(Duration::from_millis(200));
+    assert_eq!(proxy.said("is up again"), Vec::<String>::new());
+    let status = admin::status(proxy.page);
+    assert_eq!(admin::port_of(&status, "backend")["backends"][0]["up"], false, "{status}");
+}

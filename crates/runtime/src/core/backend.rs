@@ -186,7 +186,7 @@ impl Core {
             return;
         }
         let at = self.target_of(id);
-        self.succeeded(at);
+        self.succeeded(at, self.calls[call].issued);
         self.learn(id, call);
         let took = self.now.saturating_sub(self.calls[call].issued);
         self.my_stats().apps[at.a].ports[at.p].backends[at.i].latency.record(took);
@@ -270,7 +270,7 @@ impl Core {
         self.count_fault(at.a as u16, (WL_F_BAD_REPLY, place), at.p as u32, id);
         // One that is too long for us says nothing about its server.
         if kind == WL_F_TOO_LONG {
-            self.succeeded(at)
+            self.succeeded(at, self.calls[call].issued)
         } else {
             self.backend_failed(at, Why::Nonsense)
         }

@@ -124,7 +124,7 @@ impl Core {
                 return Some(rest.n);
             }
         } else if last {
-            self.succeeded(at);
+            self.succeeded(at, self.conns[id].opened);
         }
         if last {
             self.upstream_ready(id);
@@ -536,7 +536,7 @@ impl Core {
     }
 
     pub(super) fn upstream_connected(&mut self, id: Id) {
-        self.succeeded(self.target_of(id));
+        self.succeeded(self.target_of(id), self.conns[id].opened);
         self.upstream_ready(id);
     }
 

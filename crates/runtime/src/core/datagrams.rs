@@ -276,7 +276,7 @@ impl Core {
             self.interim(id, task, Raw { p: base, n: raw.n }, &m);
             return self.end_message(id);
         }
-        self.succeeded(at);
+        self.succeeded(at, issued);
         let st = &self.my_stats().apps[at.a].ports[at.p];
         st.backends[at.i].latency.record(self.now.saturating_sub(issued));
         st.replies.add(1);

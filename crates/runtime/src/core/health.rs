@@ -7,7 +7,8 @@
 //!
 //! A port may have no probe. Then a connection brings the backend back if its connections had
 //! failed. If its answers had failed, as with a stopped process, the backend is *on trial*. The
-//! next request decides. Until it is answered, the backend is down for all others.
+//! next request decides. Until it is answered, the backend is down for all others. Answers to
+//! requests from before the ejection decide nothing.
 
 use super::ejection::{Down, Why};
 use super::slab::Id;
@@ -20,10 +21,14 @@ use std::sync::atomic::Ordering::Relaxed;
 const LEAST_PATIENCE: u64 = 1_000_000_000;
 
 impl Core {
-    /// A backend has answered.
+    /// A backend has answered a request of this time. A request from before the backend went down
+    /// says nothing about its return.
     #[inline]
-    pub(super) fn succeeded(&mut self, at: Target) {
+    pub(super) fn succeeded(&mut self, at: Target, asked: u64) {
         let b = &mut self.apps[at.a].ports[at.p].backends[at.i];
+        if b.down.is_some_and(|down| asked <= down.since) {
+            return;
+        }
         b.failures = 0;
         if b.down.is_some() {
             self.restore(at);
