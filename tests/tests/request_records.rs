@@ -108,6 +108,73 @@ fn each_answer_that_is_cut_off_is_counted() {
     }
 }
 
+/// A tunnel has its line at its end, with all that its client got.
+#[test]
+fn a_tunnel_is_logged_at_its_end() {
+    if plain() {
+        return;
+    }
+    const SWITCHED: &str = "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n";
+    let backend = Backend::new();
+    let proxy = Proxy::new(&[backend.port], &[]);
+    let mut client = proxy.client();
+    client.send("GET /ws HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n");
+    let mut server = backend.accept();
+    server.take_until(b"\r\n\r\n");
+    server.send(SWITCHED);
+    let head = client.take_head();
+    server.send("from the server");
+    client.expect("from the server").send("from the client");
+    server.expect("from the client");
+    std::thread::sleep(Duration::from_millis(500));
+    assert_eq!(proxy.log(), "", "it is under way");
+    drop(client);
+    server.expect_closed();
+    drop(server);
+    let line = proxy.line();
+    assert_eq!(line[0], "101");
+    assert_eq!(line[1], (head.len() + "from the server".len()).to_string(), "{head}");
+    assert!(line[2].parse::<f64>().is_ok_and(|s| (0.5..20.0).contains(&s)), "{line:?}");
+    assert_eq!(line[3], format!("127.0.0.1:{}", backend.port));
+    assert_eq!(line[4], "-");
+}
+
+/// The end of the service is an end of tunnels.
+#[test]
+fn a_tunnel_that_the_service_ends_is_logged() {
+    if plain() {
+        return;
+    }
+    let backend = Backend::new();
+    let mut proxy = Proxy::new(&[backend.port], &[]);
+    let mut client = proxy.client();
+    client.send("GET /ws HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n");
+    let mut server = backend.accept();
+    server.take_until(b"\r\n\r\n");
+    server.send("HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n");
+    client.take_head();
+    proxy.process.signal(libc::SIGTERM);
+    std::thread::sleep(Duration::from_millis(400));
+    proxy.process.signal(libc::SIGTERM);
+    proxy.process.exit();
+    assert_eq!(proxy.line()[4], "shutdown");
+}
+
+/// The time of a request that is not complete counts from its first byte.
+#[test]
+fn a_slow_request_has_its_time() {
+    if plain() {
+        return;
+    }
+    let proxy = Proxy::new(&[free_port()], &["client.read_timeout=400ms"]);
+    let mut client = proxy.client();
+    client.send("GET / HT");
+    client.rest();
+    let line = proxy.line();
+    assert_eq!((line[0].as_str(), line[4].as_str()), ("408", "idle"));
+    assert!(line[2].parse::<f64>().is_ok_and(|s| (0.4..20.0).contains(&s)), "{line:?}");
+}
+
 /// An answer to a request from before a server went down does not bring it back.
 #[test]
 fn an_old_answer_restores_no_server() {

@@ -235,12 +235,19 @@ const COLUMN_MAX: [usize; 2] = [64, 1024];
 pub struct Note {
     columns: [Vec<u8>; 2],
     n: usize,
-    pub fault: u32,
+    /// When the request began, if its slot does not tell.
+    pub since: Option<u64>,
+    /// Of a tunnel: the class of its answer, its backend, and the bytes that the connection got
+    /// before it.
+    pub outcome: u32,
+    pub backend: (u16, u32),
+    pub before: u64,
 }
 
 impl Note {
     fn new() -> Note {
-        Note { columns: COLUMN_MAX.map(Vec::with_capacity), n: 0, fault: 0 }
+        let columns = COLUMN_MAX.map(Vec::with_capacity);
+        Note { columns, n: 0, since: None, outcome: 0, backend: (0, 0), before: 0 }
     }
 
     /// The next column, cut if it is too long.
@@ -296,7 +303,7 @@ impl Lines {
     pub fn note(&mut self) -> Box<Note> {
         let mut note = self.notes.pop().unwrap_or_else(|| Box::new(Note::new()));
         note.columns.iter_mut().for_each(Vec::clear);
-        (note.n, note.fault) = (0, 0);
+        (note.n, note.since) = (0, None);
         note
     }
 

@@ -202,6 +202,9 @@ impl Core {
             self.conns[id].set(flag::NO_REUSE);
         }
         let tunnel = flags & WL_M_TUNNEL != 0;
+        if let Some(s) = self.tasks.get(task).map(|t| t.slot).filter(|_| tunnel).and_then(|s| self.slots.get_mut(s)) {
+            s.tunnel = true;
+        }
         if m.whole {
             if !tunnel {
                 self.check_early(id, call);
@@ -468,9 +471,6 @@ impl Core {
     /// off is a fault of its own: no task counts it any more. With `cancelled`, another one is
     /// counted.
     pub(super) fn fail_backend(&mut self, id: Id, front: u32, rest: u32) {
-        let at = self.target_of(id);
-        let c = &mut self.conns[id];
-        let (mode, sink, probe) = (c.mode, c.sink, c.has(flag::PROBE).then_some(c.since));
         let c = &self.conns[id];
         let cuts = front != WL_F_CANCELLED && matches!(c.sink, Sink::Slot(slot) if self.slots.alive(slot));
         if c.mode == Mode::Tail && cuts && self.calls.alive(c.first) {
@@ -481,6 +481,9 @@ impl Core {
 
     /// The same for a fault that is counted already.
     fn fail_counted(&mut self, id: Id, front: u32, rest: u32) {
+        let at = self.target_of(id);
+        let c = &mut self.conns[id];
+        let (mode, sink, probe) = (c.mode, c.sink, c.has(flag::PROBE).then_some(c.since));
         let retry = c.has(flag::REUSED) && !c.has(flag::ANSWERING);
         let shared = c.has(flag::PIPED);
         let mut call = self.take_calls(id);

@@ -330,6 +330,7 @@ impl Core {
         s.conn = conn;
         (s.task, s.next, s.src) = (Id::NIL, Id::NIL, Id::NIL);
         (s.answered, s.done, s.close, s.silent, s.started) = (false, false, false, false, false);
+        s.tunnel = false;
         (s.bytes, s.since, s.backend, s.outcome, s.fault) = (0, now, NO_BACKEND, 0, 0);
         let c = &mut self.conns[conn];
         let last = std::mem::replace(&mut c.last, slot);
@@ -481,6 +482,7 @@ impl Core {
         if self.conns[id].member != 0 {
             return self.member_bad(id, kind, place, start);
         }
+        let begun = if self.conns[id].view.is_some() { self.conns[id].since } else { self.now };
         self.end_message(id);
         let c = &mut self.conns[id];
         c.set(flag::LAST | flag::LINGER);
@@ -494,6 +496,7 @@ impl Core {
         }
         let slot = self.push_slot(id);
         self.slots[slot].close = true;
+        self.note_since(slot, begun);
         self.slot_fault(slot, kind, place, false, start);
     }
 
@@ -519,14 +522,14 @@ impl Core {
     /// A client connection's slots and their tasks end without an answer.
     pub(super) fn drop_slots(&mut self, conn: Id) {
         let c = &mut self.conns[conn];
-        let mut slot = std::mem::replace(&mut c.first, Id::NIL);
-        c.last = Id::NIL;
-        c.count = 0;
         let why = match u32::from(c.why) {
             // The client has left.
             0 | WL_F_ENDED | WL_F_LOST => WL_F_CANCELLED,
             why => why,
         };
+        let mut slot = std::mem::replace(&mut c.first, Id::NIL);
+        c.last = Id::NIL;
+        c.count = 0;
         while !slot.is_nil() {
             self.count_answer(slot, why);
             let s = &mut self.slots[slot];
@@ -540,6 +543,7 @@ impl Core {
             self.abandon_source(src, slot);
             slot = next;
         }
+        self.log_tunnel(conn);
     }
 
     /// The rest of an answer has no reader: a shared connection reads on, an exclusive one is

@@ -93,6 +93,7 @@ use crate::stats::CoreStats;
 use crate::timer::Wheel;
 use app::{App, AppCore};
 use slab::{Id, Slab};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 use types::{Call, Conn, Slot, Task};
@@ -240,6 +241,8 @@ pub struct Core {
     log_faults: bool,
     /// The access log's note of the current request.
     noting: Option<Box<crate::access_log::Note>>,
+    /// Notes of requests that have become tunnels, by the client's connection.
+    tunnels: HashMap<Id, Box<crate::access_log::Note>>,
 }
 
 impl Core {
@@ -325,6 +328,7 @@ impl Core {
             partners: Vec::new(),
             access: crate::access_log::Lines::default(),
             noting: None,
+            tunnels: HashMap::new(),
         };
         core.read_clock();
         core

@@ -6,7 +6,7 @@ use super::slab::Id;
 use super::types::{Conn, Side, Target, BACKENDS, CLIENT, NO_BACKEND};
 use super::Core;
 use crate::abi::*;
-use crate::access_log::LoggedRequest;
+use crate::access_log::{LoggedRequest, Note};
 use crate::signal::HandlerFault;
 use crate::stats::NO_PLACE;
 
@@ -70,8 +70,10 @@ impl Core {
                 b.classes[class].add(1);
             }
         }
-        if let Some(note) = self.slots[slot].note.take() {
-            self.write_line(slot, note, fault);
+        match self.slots[slot].note.take() {
+            None => {}
+            Some(note) if self.slots[slot].tunnel && self.slots[slot].done => self.keep_line(slot, note),
+            Some(note) => self.write_line(slot, note, fault),
         }
     }
 
@@ -105,8 +107,51 @@ impl Core {
         now.saturating_sub(since)
     }
 
+    /// A request has become a tunnel: its line is written at the end of it.
     #[cold]
-    fn write_line(&mut self, slot: Id, note: Box<crate::access_log::Note>, fault: u32) {
+    fn keep_line(&mut self, slot: Id, mut note: Box<Note>) {
+        let s = &self.slots[slot];
+        let c = &self.conns[s.conn];
+        (note.since, note.outcome, note.backend) = (Some(s.since), s.outcome, s.backend);
+        note.before = given_to(c).wrapping_sub(s.bytes);
+        self.tunnels.insert(s.conn, note);
+    }
+
+    /// The line of a tunnel that is over, if a client has one.
+    #[inline]
+    pub(super) fn log_tunnel(&mut self, id: Id) {
+        if !self.tunnels.is_empty() {
+            self.tunnels.remove(&id).into_iter().for_each(|note| self.write_tunnel(id, note));
+        }
+    }
+
+    #[cold]
+    fn write_tunnel(&mut self, id: Id, note: Box<Note>) {
+        let Some(c) = self.conns.get(id) else { return };
+        let here = &self.apps[c.app as usize];
+        let fault = reason_of(here, c);
+        let entry = LoggedRequest {
+            took: self.took(note.since.unwrap_or(c.opened)),
+            status: note.outcome >> 8,
+            class: here.app.class_name(c.proto, note.outcome),
+            bytes: given_to(c).wrapping_sub(note.before),
+            backend: here.backend_name(note.backend),
+            fault: &fault,
+            ..here.line_of(c, self.now.wrapping_add(self.wall_offset))
+        };
+        self.access.line(note, &entry);
+    }
+
+    /// Notes when a request began that was not read to its end.
+    pub(super) fn note_since(&mut self, slot: Id, begun: u64) {
+        if self.access.on() {
+            self.note(slot, None);
+            self.slots[slot].note.iter_mut().for_each(|n| n.since = Some(begun));
+        }
+    }
+
+    #[cold]
+    fn write_line(&mut self, slot: Id, note: Box<Note>, fault: u32) {
         let s = &self.slots[slot];
         let c = &self.conns[s.conn];
         let here = &self.apps[c.app as usize];
@@ -114,7 +159,7 @@ impl Core {
         let fault = if s.fault != 0 { u32::from(s.fault) } else { fault };
         let own = if fault >= WL_F_USER { app.fault_name(fault) } else { String::new() };
         let entry = LoggedRequest {
-            took: self.took(s.since),
+            took: self.took(note.since.unwrap_or(s.since)),
             status: s.outcome >> 8,
             class: app.class_name(c.proto, s.outcome),
             bytes: s.bytes,
@@ -139,10 +184,7 @@ impl Core {
         note.column(b"conversation");
         note.column(c.answered.to_string().as_bytes());
         let app = &self.apps[c.app as usize];
-        let fault = match u32::from(c.why) {
-            0 | WL_F_ENDED => "-".into(),
-            kind => app.app.fault_name(kind),
-        };
+        let fault = reason_of(app, c);
         let entry = LoggedRequest {
             took: self.took(c.opened),
             bytes: c.left,
@@ -166,6 +208,10 @@ impl Core {
                 self.ends_by(id, WL_F_SHUTDOWN);
                 self.log_conversation(id);
                 continue;
+            }
+            if self.tunnels.contains_key(&id) {
+                self.ends_by(id, WL_F_SHUTDOWN);
+                self.log_tunnel(id);
             }
             let mut slot = self.conns[id].first;
             while let Some(s) = self.slots.get(slot) {
@@ -214,6 +260,29 @@ impl Core {
         log::warn!(target: "app", "{}.{}: {name}{at}: client {client}{backend}{answer}{more}", app.desc.app, app.desc.ports[c.port as usize].name);
     }
 
+    /// Answers are cut off that their client does not take: that is counted, and a line tells it.
+    pub(super) fn count_cut(&mut self, id: Id, kind: u32) {
+        let (a, port) = (self.conns[id].app, self.conns[id].port);
+        self.ends_by(id, kind);
+        self.tell_cut(id, kind);
+        self.add_fault(a, kind, NO_PLACE, u32::from(port));
+    }
+
+    fn tell_cut(&self, id: Id, kind: u32) {
+        let c = &self.conns[id];
+        let here = &self.apps[c.app as usize];
+        if !(ours(kind) || kind == WL_F_IDLE || self.log_faults) || self.virtual_time {
+            return;
+        }
+        let Some(more) = here.app.told.may(kind, self.now / 1_000_000_000) else { return };
+        let served = self.slots.get(c.first).and_then(|s| here.backend_name(s.backend));
+        let backend = served.map(|b| format!(", backend {b}")).unwrap_or_default();
+        let how = if kind == WL_F_IDLE { ", cut off by write_timeout" } else { ", cut off" };
+        let more = if more > 0 { format!("; {more} more since the last such line") } else { String::new() };
+        let (name, peers, desc) = (here.app.fault_name(kind), self.peers_of(id), &here.app.desc);
+        log::warn!(target: "app", "{}.{}: {name}{peers}{backend}{how}{more}", desc.app, desc.ports[c.port as usize].name);
+    }
+
     /// A line about a fault that ends no request, if all faults are logged. `id`: its connection.
     /// One of a conversation that is no fault of its client is told anyway, as the client is.
     pub(super) fn log_fault(&self, a: u16, (kind, place): HandlerFault, port: u32, id: Id) {
@@ -260,29 +329,6 @@ impl Core {
     /// Every fault gets a line from now on.
     pub fn log_faults(&mut self, on: bool) {
         self.log_faults = on;
-    /// Answers are cut off that their client does not take: that is counted, and a line tells it.
-    pub(super) fn count_cut(&mut self, id: Id, kind: u32) {
-        let (a, port) = (self.conns[id].app, self.conns[id].port);
-        self.ends_by(id, kind);
-        self.tell_cut(id, kind);
-        self.add_fault(a, kind, NO_PLACE, u32::from(port));
-    }
-
-    fn tell_cut(&self, id: Id, kind: u32) {
-        let c = &self.conns[id];
-        let here = &self.apps[c.app as usize];
-        if !(ours(kind) || kind == WL_F_IDLE || self.log_faults) || self.virtual_time {
-            return;
-        }
-        let Some(more) = here.app.told.may(kind, self.now / 1_000_000_000) else { return };
-        let served = self.slots.get(c.first).and_then(|s| here.backend_name(s.backend));
-        let backend = served.map(|b| format!(", backend {b}")).unwrap_or_default();
-        let how = if kind == WL_F_IDLE { ", cut off by write_timeout" } else { ", cut off" };
-        let more = if more > 0 { format!("; {more} more since the last such line") } else { String::new() };
-        let (name, peers, desc) = (here.app.fault_name(kind), self.peers_of(id), &here.app.desc);
-        log::warn!(target: "app", "{}.{}: {name}{peers}{backend}{how}{more}", desc.app, desc.ports[c.port as usize].name);
-    }
-
     }
 
     /// Logs the number of failures without a line.
@@ -303,8 +349,20 @@ impl Core {
     }
 }
 
+/// The bytes that a connection has got so far.
+fn given_to(c: &Conn) -> u64 {
+    c.left.wrapping_add(c.out.len() as u64)
+}
+
+/// The reason why a client's connection has ended, for its line.
+fn reason_of(here: &AppCore, c: &Conn) -> String {
+    match u32::from(c.why) {
+        0 | WL_F_ENDED => "-".into(),
+        kind => here.app.fault_name(kind),
+    }
+}
+
 impl AppCore {
-    /// The address of a backend (`Slot::backend`), as the settings have it.
     /// A line with the columns that are the connection's. `wall`: nanoseconds since 1970.
     fn line_of(&self, c: &Conn, wall: u64) -> LoggedRequest<'_> {
         let desc = &self.app.desc;
@@ -322,6 +380,7 @@ impl AppCore {
         }
     }
 
+    /// The address of a backend (`Slot::backend`), as the settings have it.
     fn backend_name(&self, (port, n): (u16, u32)) -> Option<&str> {
         match (port, n) {
             NO_BACKEND => None,

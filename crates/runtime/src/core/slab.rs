@@ -17,7 +17,7 @@ const PIECE: usize = 64 << 10;
 const PAGE: usize = 4096;
 
 /// Names an entry; stays harmless after the entry was freed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Id {
     pub index: u32,
     pub gen: u32,

@@ -296,6 +296,9 @@ impl Core {
         if let Some(c) = self.conns.get_mut(other) {
             c.set(if reset { flag::DOOMED } else { flag::CLOSING });
             self.mark_dirty(other);
+            if reset {
+                self.ends_by(other, WL_F_LOST);
+            }
         }
     }
 

@@ -416,6 +416,8 @@ pub struct Slot {
     pub silent: bool,
     /// Bytes of the answer were given to the connection.
     pub started: bool,
+    /// Its answer turns the connection into a tunnel.
+    pub tunnel: bool,
     /// Reply bytes that wait for their turn.
     pub stored: ChunkQueue,
     pub bytes: u64,
