@@ -190,6 +190,8 @@ static inline int64_t wl_sar(int64_t a, uint32_t s, uint32_t w) { return s < w ?
 static inline uint64_t wl_min(uint64_t a, uint64_t b) { return a < b ? a : b; }
 static inline uint64_t wl_max(uint64_t a, uint64_t b) { return a > b ? a : b; }
 static inline int64_t wl_smin(int64_t a, int64_t b) { return a < b ? a : b; }
+static inline unsigned __int128 wl_wmin(unsigned __int128 a, unsigned __int128 b) { return a < b ? a : b; }
+static inline unsigned __int128 wl_wmax(unsigned __int128 a, unsigned __int128 b) { return a > b ? a : b; }
 static inline int64_t wl_smax(int64_t a, int64_t b) { return a > b ? a : b; }
 
 /* ---- parsers ---- */

@@ -336,6 +336,8 @@ WL_INLINE uint64_t wl_shr(uint64_t a, uint32_t s, uint32_t w) { return s < w ? a
 WL_INLINE int64_t wl_sar(int64_t a, uint32_t s, uint32_t w) { return s < w ? a >> s : 0; }
 WL_INLINE uint64_t wl_min(uint64_t a, uint64_t b) { return a < b ? a : b; }
 WL_INLINE uint64_t wl_max(uint64_t a, uint64_t b) { return a > b ? a : b; }
+WL_INLINE unsigned __int128 wl_wmin(unsigned __int128 a, unsigned __int128 b) { return a < b ? a : b; }
+WL_INLINE unsigned __int128 wl_wmax(unsigned __int128 a, unsigned __int128 b) { return a > b ? a : b; }
 WL_INLINE int64_t wl_smin(int64_t a, int64_t b) { return a < b ? a : b; }
 WL_INLINE int64_t wl_smax(int64_t a, int64_t b) { return a > b ? a : b; }
 

@@ -12,7 +12,8 @@ use wireloom_runtime::Program;
 use wireloom_tests::programs::{no_internal_errors, seeds, twins_at};
 
 const FUNCTIONS: usize = 60;
-const INTS: [&str; 8] = ["u8", "u16", "u32", "u64", "i8", "i16", "i32", "i64"];
+const INTS: [&str; 9] = ["u8", "u16", "u32", "u64", "u128", "i8", "i16", "i32", "i64"];
+const UNSIGNED: [&str; 5] = ["u8", "u16", "u32", "u64", "u128"];
 
 /// Items that the functions use.
 const ITEMS: &str = "record Rec { a: u32  b: u64  c: i16  d: u8? }\n\nenum Kind: u8 { zero, one, seven = 7, _ }\n\n";
@@ -46,6 +47,7 @@ impl Make {
             }
             "list<u32, 8>" => format!("[u32({n}), u32({}), u32({})]", n / 2, n + 1),
             "u64" if n == 31 => "u64(18446744073709551615)".into(),
+            "u128" if n >= 31 => format!("u128({})", (1u128 << (n & 127)) + self.rng.below(3) as u128),
             "i8" => format!("i8({})", n & 127),
             _ => format!("{ty}({n})"),
         }
@@ -113,7 +115,7 @@ impl Make {
             12 => format!(
                 "(match {} {{ 0 => {}, 1..=9 | 100 => {}, x if x % 2 == 0 => {}, _ => {} }})",
                 {
-                    let on = self.pick(&["u8", "u16", "u32", "u64"]);
+                    let on = self.pick(&UNSIGNED);
                     self.expr(on, d)
                 },
                 self.expr(ty, d),
@@ -143,7 +145,11 @@ impl Make {
                 let from = self.pick(&INTS);
                 self.expr(from, d)
             }),
-            1 => format!("({} {} {})", self.expr(ty, d), self.pick(&["<<", ">>"]), self.literal("u8")),
+            1 => {
+                let by = self.pick(&UNSIGNED);
+                let by = if self.rng.chance(30) { self.expr(by, 0) } else { self.literal("u8") };
+                format!("({} {} {by})", self.expr(ty, d), self.pick(&["<<", ">>"]))
+            }
             2 => format!("{}({}, {})", self.pick(&["min", "max"]), self.expr(ty, d), self.expr(ty, d)),
             3 => format!("({} {} {})", self.expr(ty, d), self.pick(&["+|", "-|"]), self.expr(ty, d)),
             // The divisor is never 0.
@@ -189,6 +195,7 @@ impl Make {
                         "u8",
                         "u32",
                         "u64",
+                        "u128",
                         "i8",
                         "i16",
                         "i32",
@@ -237,7 +244,7 @@ impl Make {
         for (name, ty, _) in self.vars.clone() {
             let part = match ty {
                 "bool" => format!("(if {name} {{ u64(1) }} else {{ u64(2) }})"),
-                "bytes<64>" => format!("hash({name})"),
+                "bytes<64>" | "u128" => format!("hash({name})"),
                 "u32?" => format!("u64({name} else 77)"),
                 "list<u32, 8>" => format!("u64(fold {name} from u32(len({name})) with |a, x| a * u32(7) + x)"),
                 _ => format!("u64({name})"),

@@ -30,6 +30,7 @@ mod type_names;
 mod until_end;
 mod whole_programs;
 mod whole_rules;
+mod wide_numbers;
 
 #[test]
 fn every_file_is_in_a_binary() {

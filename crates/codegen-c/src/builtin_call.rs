@@ -61,7 +61,12 @@ impl Gen<'_> {
             Builtin::Fnv1a64 => format!("wl_h_bytes(WL_FNV64, {})", arg(0)),
             Builtin::Min | Builtin::Max => {
                 let name = if b == Builtin::Min { "min" } else { "max" };
-                let text = format!("wl_{}{name}({}, {})", if signed { "s" } else { "" }, arg(0), arg(1));
+                let kind = match layout::int_of(self.m, ty) {
+                    Some((65.., _)) => "w",
+                    _ if signed => "s",
+                    _ => "",
+                };
+                let text = format!("wl_{kind}{name}({}, {})", arg(0), arg(1));
                 self.fit(text, ty)
             }
             Builtin::StartsWith => format!("wl_starts({}, {})", arg(0), arg(1)),

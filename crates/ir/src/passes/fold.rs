@@ -256,14 +256,9 @@ pub fn binary(types: &[Ty], op: BinOp, a: &Expr, b: &Expr) -> Option<ExprKind> {
                 x << y
             }
         }
-        Shr if is_signed => (signed(x, bits) >> y.min(bits as u128 - 1)) as u128,
-        Shr => {
-            if y >= bits as u128 {
-                0
-            } else {
-                x >> y
-            }
-        }
+        Shr if y >= bits as u128 => 0,
+        Shr if is_signed => (signed(x, bits) >> y) as u128,
+        Shr => x >> y,
         And | Or | EqCase => return None,
     };
     Some(ExprKind::Int(wrap(value, bits)))

@@ -520,7 +520,10 @@ impl Lower<'_, '_> {
             (Ty::Int { .. } | Ty::Lit, Vk::Pure(e), Ty::Enum(en)) => {
                 // A closed enum: none for numbers that are no variant.
                 let ranges = self.cx.m.enums[en.index()].variants.iter().map(|(_, v)| (*v, *v)).collect();
-                let v = self.once(Val::pure(U64, self_cast(e)), span);
+                let own = if matches!(v.ty, Ty::Int { bits: 65.., .. }) { v.ty.clone() } else { U64 };
+                let number = self.cx.lower_ty(&own);
+                let number = self.recast(number, e);
+                let v = self.once(Val::pure(own, number), span);
                 let Vk::Pure(e) = v.kind else { return Err(Reported) };
                 let known = self.truth(K::InRanges(e.clone(), ranges));
                 Ok(Val::maybe(known, Val::pure(ty.clone(), build::cast(t, e))))
@@ -587,10 +590,6 @@ impl Lower<'_, '_> {
         self.push(span, ir::StmtKind::Render { msg, dst });
         Ok(Val::pure(ty, self.local_expr(dst)))
     }
-}
-
-fn self_cast(e: X) -> X {
-    build::cast(T_U64, e)
 }
 
 /// The type of a builtin's operand or result; `max` of bytes whose size is that of the first

@@ -149,6 +149,15 @@ impl Lower<'_, '_> {
         }
     }
 
+    /// A number, or the limit if the number is larger. A number of up to 32 bits stays as it is.
+    pub fn at_most(&mut self, n: Expr, limit: u32) -> Expr {
+        if !matches!(ir::layout::int_of(&self.cx.m, n.ty), Some((33.., false))) {
+            return n;
+        }
+        let limit = build::int(n.ty, limit.into());
+        crate::fold::fold(&self.cx.m, &build::builtin(n.ty, ir::Builtin::Min, vec![n, limit]))
+    }
+
     fn no_data(&mut self, ty: &Ty, span: Span) -> Reported {
         if ty.is_error() {
             return Reported;

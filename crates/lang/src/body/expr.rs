@@ -580,8 +580,10 @@ impl Lower<'_, '_> {
 
     /// The condition that an index is below a count, and the index as u32.
     pub fn below(&mut self, index: ir::Expr, count: ir::Expr) -> (ir::Expr, ir::Expr) {
-        let wide = build::cmp(BinOp::Lt, self.recast(T_U64, index.clone()), self.recast(T_U64, count));
-        (wide, self.recast(T_U32, index))
+        let own = index.ty;
+        let wide = if matches!(ir::layout::int_of(&self.cx.m, own), Some((65.., _))) { own } else { T_U64 };
+        let there = build::cmp(BinOp::Lt, self.recast(wide, index.clone()), self.recast(wide, count));
+        (there, self.recast(T_U32, index))
     }
 
     /// A constant index that nothing of the type has is a mistake, wherever it stands. An argument

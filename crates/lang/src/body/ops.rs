@@ -336,6 +336,8 @@ impl Lower<'_, '_> {
             (Ty::Int { signed: false, .. } | Ty::Lit, Vk::Pure(e)) => e,
             _ => return Err(self.err("E0301", by_at, "a shift is by an unsigned integer")),
         };
+        // Each type has fewer bits, so the shift gives the same.
+        let by = self.at_most(by, 128);
         let by = self.recast(T_U32, by);
         let op = if op == BinOp::Shl { B::Shl } else { B::Shr };
         let t = a.ty;
