@@ -37,6 +37,8 @@ static inline __attribute__((always_inline)) uint32_t wl_choose(bool first, uint
 #else
 #define WL_INLINE static inline __attribute__((unused))
 #endif
+/* Needs much of the stack, which its caller then takes only while this runs. */
+#define WL_APART __attribute__((noinline, unused))
 /* Runs now and then: small code, which is compiled in half the time. (What gcc calls cold is small
    by itself.) */
 #ifdef __clang__

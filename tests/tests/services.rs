@@ -56,6 +56,7 @@ mod service_graph;
 mod session_pools;
 mod signals;
 mod smtp;
+mod stack_sizes;
 mod stream_items;
 mod tls_router;
 mod udp;

@@ -266,6 +266,10 @@ impl<'g, 'm> BodyGen<'g, 'm> {
                 self.scope.locals[l.index()].0 = format!("({text})")
             }
             StmtKind::Set(l, e) if matches!(&*e.kind, ExprKind::Local(from) if from == l) => {}
+            StmtKind::Set(l, e) if self.sets_list(&e.kind) => {
+                let (name, ty) = (self.name(*l), self.locals[l.index()].ty);
+                self.set_list((ty, false), &name, e);
+            }
             StmtKind::Set(l, e) => {
                 let (name, text) = (self.name(*l), self.expr(e));
                 line!(self, "{name} = {text};");
@@ -480,7 +484,34 @@ impl<'g, 'm> BodyGen<'g, 'm> {
         line!(self, "{name} = (wl_msg){{v_, wl_built(x).p, v_->head, 0, {{NULL, 0, 0}}, 0, 0}}; }}");
     }
 
+    /// Whether a value is a list that is filled where it is to lie.
+    fn sets_list(&self, e: &ExprKind) -> bool {
+        !self.g.xdp && matches!(e, ExprKind::MakeList(_))
+    }
+
+    /// Sets the place of a list to its items. All are computed before the first one is stored: they
+    /// may come from that place.
+    fn set_list(&mut self, (ty, stored): (TyId, bool), at: &str, e: &Expr) {
+        let (ExprKind::MakeList(items), Ty::List(item, _)) = (&*e.kind, self.g.m.ty(ty).clone()) else { return };
+        let c = self.g.cty(item);
+        line!(self, "{{");
+        for (i, e) in items.iter().enumerate() {
+            let text = self.expr(e);
+            line!(self, "const {c} i{i}_ = {text};");
+        }
+        self.check(e.may_fault());
+        for i in 0..items.len() {
+            let (place, value) = (format!("{at}.v[{i}]"), format!("i{i}_"));
+            let store = if stored { self.g.store(item, &place, &value) } else { format!("{place} = {value};") };
+            line!(self, "{store}");
+        }
+        line!(self, "{at}.n = {};\n}}", items.len());
+    }
+
     fn set_stored(&mut self, ty: TyId, at: &str, e: &Expr) {
+        if self.sets_list(&e.kind) {
+            return self.set_list((ty, true), at, e);
+        }
         let text = self.expr(e);
         if e.may_fault() {
             let c = self.g.cty(ty);

@@ -332,7 +332,42 @@ impl Gen<'_> {
         es.iter().map(|e| self.expr(s, e)).collect()
     }
 
+    /// The place of `state`, or of a part of it. Only the part that is wanted is made a value.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+    fn stored_at(&mut self, s: &Scope, e: &Expr) -> Option<String> {
+        if self.xdp || !stack::is_stored(e) {
+            return None;
+        }
+        match &*e.kind {
+            ExprKind::State(id) => Some(format!("wl_state(x)->s_{}", names::state(self.m, *id))),
+            ExprKind::Session(id) => Some(format!("wl_session(x)->{}", names::session(self.m, *id))),
+            ExprKind::Unwrap(a) => Some(format!("{}.v", self.stored_at(s, a)?)),
+            ExprKind::Get(a, n) => {
+                let members = self.members(a.ty);
+                Some(format!("{}.{}", self.stored_at(s, a)?, members.get(*n as usize)?.0))
+            }
+            ExprKind::ListGet(a, i) => {
+                let index = self.expr(s, i);
+                Some(format!("{}.v[{index}]", self.stored_at(s, a)?))
+            }
+            _ => None,
+        }
+    }
+
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     pub fn expr(&mut self, s: &Scope, e: &Expr) -> String {
+        let part = match &*e.kind {
+            ExprKind::ListLen(a) => self.stored_at(s, a).map(|at| format!("{at}.n")),
+            ExprKind::IsSome(a) => self.stored_at(s, a).map(|at| format!("{at}.has")),
+            _ => self.stored_at(s, e).map(|at| self.load(e.ty, &at)),
+        };
+        match part {
+            Some(text) => text,
+            None => self.value(s, e),
+        }
+    }
+
+    fn value(&mut self, s: &Scope, e: &Expr) -> String {
         match &*e.kind {
             ExprKind::FrameLen(l) => format!("{}->n", local(s, *l)),
             ExprKind::FrameMark(_) => "mark_in".into(),
@@ -654,12 +689,11 @@ impl Gen<'_> {
         format!("({{ {c} {name} = ({c})({value}); {test}; }})")
     }
 
-    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn list_get(&mut self, s: &Scope, a: &Expr, i: &Expr) -> String {
         let index = self.expr(s, i);
-        match &*a.kind {
-            ExprKind::Local(_) | ExprKind::Param(_) => format!("{}.v[{index}]", self.expr(s, a)),
-            _ => format!("({{ {} l_ = {}; l_.v[{index}]; }})", self.cty(a.ty), self.expr(s, a)),
+        match stack::is_in_place(self.m, a) {
+            true => format!("({}).v[{index}]", self.expr(s, a)),
+            false => format!("({{ {} l_ = {}; l_.v[{index}]; }})", self.cty(a.ty), self.expr(s, a)),
         }
     }
 }

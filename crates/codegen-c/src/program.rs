@@ -246,6 +246,11 @@ impl<'m> Gen<'m> {
     fn functions(&mut self) {
         let m = self.m;
         let mut protos = String::new();
+        let stacks = stack::Stacks::new(m);
+        let storage = |id: usize| match stacks.is_apart(FuncId(id as u32)) {
+            true => "WL_APART static",
+            false => "static inline",
+        };
         for (id, f) in m.funcs.iter().enumerate() {
             let params: Vec<_> = match &f.body {
                 FuncBody::Body(b) => b
@@ -261,7 +266,8 @@ impl<'m> Gen<'m> {
             if let FuncBody::Body(_) = &f.body {
                 let params: String = params.iter().map(|p| format!(", {p}")).collect();
                 protos.push_str(&format!(
-                    "static inline {ret} {}(wl_fx *x{params});\n",
+                    "{} {ret} {}(wl_fx *x{params});\n",
+                    storage(id),
                     names::func(m, FuncId(id as u32))
                 ));
             }
@@ -286,8 +292,9 @@ impl<'m> Gen<'m> {
             let (decls, out) = (b.decls, b.out);
             let fault = if out.contains("goto fault;") { "fault:;\n" } else { "" };
             self.code.push_str(&format!(
-                "/* fn {} */\nstatic inline {ret} {}(wl_fx *x{params}) {{\n(void)x;\n{decls}{out}{fault}return {zero};\n}}\n\n",
+                "/* fn {} */\n{} {ret} {}(wl_fx *x{params}) {{\n(void)x;\n{decls}{out}{fault}return {zero};\n}}\n\n",
                 names::comment(&f.name),
+                storage(id),
                 names::func(m, FuncId(id as u32))
             ));
         }

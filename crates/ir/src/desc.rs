@@ -337,6 +337,8 @@ pub const PAUSED: u64 = 256;
 pub const PAUSED_LARGE: u64 = 16;
 pub const LARGE_SCRATCH: u64 = 1 << 20;
 pub const PAUSED_STACK: u64 = 32 << 10;
+/// Bytes of each stack on which handlers run. The values of a handler take a quarter of it at most.
+pub const STACK: usize = 4 << 20;
 /// The same of each further call that a request makes at once, with its answer's places in the
 /// request's lists (which grow by doubling).
 pub const CALL: u64 = 512;

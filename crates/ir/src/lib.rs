@@ -50,6 +50,7 @@ mod protocol;
 pub mod segments;
 pub mod sharing;
 mod simulation;
+pub mod stack;
 pub mod suggestions;
 mod table;
 mod table_stmt;

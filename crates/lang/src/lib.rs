@@ -17,6 +17,7 @@ mod conversation_clauses;
 mod fold;
 mod ir_builder;
 mod items;
+mod limits;
 mod names;
 mod protocols;
 mod session_pools;

@@ -118,7 +118,8 @@ pub(crate) fn start(
 }
 
 fn named(name: String, run: impl FnOnce() -> bool + Send + 'static) -> Result<std::thread::JoinHandle<bool>, Error> {
-    std::thread::Builder::new().name(name).spawn(run).map_err(|e| Error::Io("cannot start a thread".into(), e))
+    let thread = std::thread::Builder::new().name(name).stack_size(wireloom_ir::desc::STACK);
+    thread.spawn(run).map_err(|e| Error::Io("cannot start a thread".into(), e))
 }
 
 impl RunningServices {

@@ -21,6 +21,26 @@ pub fn view_bytes(m: &Module) -> u64 {
     message_units(m).map(|u| Views { m, edited: &edited }.view(u)).max().unwrap_or(0)
 }
 
+/// Bytes of the views that a body has for messages which it reads itself.
+#[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+pub fn own_views(m: &Module, body: &Body) -> u64 {
+    let edited = edited_fields::of(m);
+    let views = Views { m, edited: &edited };
+    let mut sum = 0u64;
+    walk::stmts(&body.block, &mut |s| {
+        let unit = match &s.kind {
+            StmtKind::Parse { unit, .. } => Some(*unit),
+            StmtKind::Reread { dst, .. } => match body.locals.get(dst.index()).map(|l| m.ty(l.ty)) {
+                Some(Ty::Msg(u)) => Some(*u),
+                _ => None,
+            },
+            _ => None,
+        };
+        sum = sum.saturating_add(unit.map_or(0, |u| views.view(u)))
+    });
+    sum
+}
+
 /// Room in a view from which on a list is told of: a message then costs time for it.
 const LARGE_LIST: u64 = 64 << 10;
 

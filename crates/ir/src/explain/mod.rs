@@ -16,7 +16,7 @@ mod settings;
 use crate::*;
 use desc::{ParamValue, PortKind, Sharing, Value};
 use memory::{local_table_bytes, memory, table_bytes};
-pub use message_view::view_bytes;
+pub use message_view::{own_views, view_bytes};
 pub use settings::{option, options, parameters, PortValues};
 use std::collections::BTreeSet;
 use std::fmt::Write;

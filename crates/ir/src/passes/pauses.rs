@@ -117,6 +117,10 @@ fn planned(m: &Module, of: &Funcs, h: &Handler, within: bool) -> Pause {
     if m.message_of(h.on).is_some_and(|(p, _)| session(&m.protocols[p.index()])) {
         return Pause::No("handlers of conversations do not pause".into());
     }
+    // Their views would lie on the handler's stack.
+    if explain::own_views(m, &h.body) > stack::LIMIT {
+        return Pause::No("the views of messages that it reads by itself are too large".into());
+    }
     let way = checked(m, of, h, within);
     let (alone, in_place) = (way.alone.is_some(), way.in_place);
     if let Some(why) = way.why.or(way.alone.filter(|_| seen_elsewhere(m, of).is_some())) {

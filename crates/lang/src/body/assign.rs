@@ -89,7 +89,12 @@ impl Lower<'_, '_> {
     }
 
     /// The value assigned, kept if the expression goes on being used.
+    /// Of a list its items are kept: it is filled where it is to lie.
     fn result(&mut self, ty: &Ty, e: &ir::Expr, span: Span) -> ir::Expr {
+        if let (K::MakeList(items), Ty::List(item, _)) = (&*e.kind, ty) {
+            let items = items.iter().map(|i| self.result(item, i, span)).collect();
+            return ir::Expr::new(e.ty, K::MakeList(items));
+        }
         let v = self.once(Val::pure(ty.clone(), e.clone()), span);
         v.kind.into_pure().unwrap_or_else(|| e.clone())
     }

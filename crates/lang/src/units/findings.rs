@@ -6,7 +6,7 @@ use wireloom_ir as ir;
 use wireloom_syntax::ast::{FileId, Span};
 use wireloom_syntax::Diagnostic;
 
-fn source(s: ir::Span) -> Span {
+pub fn source(s: ir::Span) -> Span {
     Span { file: FileId(s.file), start: s.start, end: s.end }
 }
 
@@ -30,6 +30,7 @@ impl Compiler<'_> {
             }
             self.report(d);
         }
+        self.within_limits();
     }
 
     /// The places of fields of units that have an error, or have such a unit inside: they lack what

@@ -6,8 +6,8 @@ use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, Yielder};
 use std::os::raw::c_int;
 
-/// As large as a thread's stack, because the same code runs on it.
-const STACK: usize = 2 << 20;
+/// As large as a core's stack, because the same code runs on it.
+const STACK: usize = wireloom_ir::desc::STACK;
 /// The most scratch that an idle stack keeps.
 pub(super) const KEPT_SCRATCH: usize = wireloom_ir::desc::LARGE_SCRATCH as usize;
 /// Idle stacks that are kept.

@@ -212,7 +212,8 @@ impl Prepared {
                 polled: false,
                 limit: options.drain_limit,
             };
-            let thread = std::thread::Builder::new().name(format!("core-{index}")).spawn(move || run.run(core));
+            let thread = std::thread::Builder::new().name(format!("core-{index}")).stack_size(wireloom_ir::desc::STACK);
+            let thread = thread.spawn(move || run.run(core));
             cores.threads.push(thread.map_err(|e| Error::Io("cannot start a thread".into(), e))?);
         }
         let count = here.iter().filter(|h| **h).count();

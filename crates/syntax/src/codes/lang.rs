@@ -287,9 +287,13 @@ pub static CODES: &[Code] = &[
         "Frames that an element builds are handled like frames that arrive, for each output that \
          takes them. A program has at most 4096 such outputs.",
         ""),
-    code("E0511", "lists that are too large",
+    code("E0511", "values that are too large for the stack",
         "A list reserves room for its largest number of items, on the stack of the core's \
-         thread. All lists of a handler or function have at most 1 MiB together.",
+         thread. The large values of a handler or function have at most 1 MiB together, with \
+         those of the functions that it calls.\n\
+         Each local counts, and each copy on the way to one: an argument, a result, an entry of a \
+         table. Values of `state` and `session` do not count where they lie. So an item \
+         (`last[i]`) and a length (`len(last)`) cost nothing.",
         "fn f(n: u64) -> u32 {\n    let all = [i for i in 0..min(n, 200000)]\n    len(all)\n}\n"),
     code("E0512", "a type that is too large",
         "A type has at most 1000 parts and 24 levels, the records in it counted through. Keep less \
