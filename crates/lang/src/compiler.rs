@@ -25,6 +25,18 @@ pub const DEFINITION: u32 = 4;
 /// write types out.
 const MAX_TYPE_DEPTH: u32 = 24;
 const MAX_TYPE_PARTS: u32 = 1000;
+/// A C compiler refuses arrays a little larger than this.
+const MAX_TYPE_BYTES: u64 = 1 << 60;
+
+/// How large a type is.
+#[derive(Clone, Copy)]
+pub struct TypeSize {
+    depth: u32,
+    /// Of the type and all in it.
+    parts: u32,
+    /// The most bytes of a value in any form, rounded up generously.
+    bytes: u64,
+}
 
 /// So many unknown names are told with what was meant: all that is known is looked through for
 /// each.
@@ -87,8 +99,8 @@ pub struct Compiler<'a> {
     pub message_queues: Vec<Rc<MessageQueue>>,
     /// The fields of the state of packets, by the element that declares them (None: the app).
     pub packet_fields: HashMap<(Option<ItemId>, String), (ir::PacketFieldId, Ty)>,
-    /// Depth and number of parts of each record, as of [`Compiler::measure`].
-    pub record_sizes: Vec<(u32, u32)>,
+    /// Of each record, as of [`Compiler::measure`].
+    pub record_sizes: Vec<TypeSize>,
     pub app: AppScope,
     /// The handler at hand, of a conversation, parses bytes.
     pub parses: bool,
@@ -469,20 +481,36 @@ impl<'a> Compiler<'a> {
     }
 
     /// Depth and number of parts of a type, the records in it counted through.
-    fn measure(&self, t: &Ty) -> (u32, u32) {
+    fn measure(&self, t: &Ty) -> TypeSize {
+        let own = TypeSize { depth: 1, parts: 1, bytes: 24 };
         if let Ty::Record(r) = t {
-            return self.record_sizes.get(r.index()).copied().unwrap_or((1, 1));
+            return self.record_sizes.get(r.index()).copied().unwrap_or(own);
         }
-        let parts = t.parts().unwrap_or(&[]).iter().map(|t| self.measure(t));
-        let (depth, number) = parts.fold((0, 0), |a: (u32, u32), b| (a.0.max(b.0), a.1.saturating_add(b.1)));
-        (depth + 1, number.saturating_add(1))
+        let mut all = own;
+        for part in t.parts().unwrap_or(&[]).iter().map(|t| self.measure(t)) {
+            all.depth = all.depth.max(part.depth + 1);
+            all.parts = all.parts.saturating_add(part.parts);
+            all.bytes = all.bytes.saturating_add(part.bytes);
+        }
+        if let Ty::Bytes(n) = t {
+            all.bytes = all.bytes.saturating_add(*n)
+        }
+        if let Ty::List(_, n) = t {
+            all.bytes = all.bytes.saturating_mul(u64::from(*n))
+        }
+        all
     }
 
     /// The type, unless it is so large that programs could not be written with it.
     pub fn measured(&mut self, t: Ty, span: Span) -> R<Ty> {
-        let (depth, parts) = self.measure(&t);
+        let TypeSize { depth, parts, bytes } = self.measure(&t);
         if depth <= MAX_TYPE_DEPTH && parts <= MAX_TYPE_PARTS {
-            return Ok(t);
+            if bytes <= MAX_TYPE_BYTES {
+                return Ok(t);
+            }
+            let d = Diagnostic::error("E0512", span, "the values of this type are too large")
+                .note("a value of it may take more than 1 EiB, and the limit is 1 EiB");
+            return Err(self.report(d.hint("bound its lists: their maxima are multiplied where lists hold lists")));
         }
         let (what, limit, found) =
             if depth > MAX_TYPE_DEPTH { ("levels", MAX_TYPE_DEPTH, depth) } else { ("parts", MAX_TYPE_PARTS, parts) };

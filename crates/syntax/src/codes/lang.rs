@@ -296,8 +296,8 @@ pub static CODES: &[Code] = &[
          (`last[i]`) and a length (`len(last)`) cost nothing.",
         "fn f(n: u64) -> u32 {\n    let all = [i for i in 0..min(n, 200000)]\n    len(all)\n}\n"),
     code("E0512", "a type that is too large",
-        "A type has at most 1000 parts and 24 levels, the records in it counted through. Keep less \
-         in one value: use a table, or several variables.",
+        "A type has at most 1000 parts and 24 levels, the records in it counted through. A value \
+         of it has at most 1 EiB. Keep less in one value: use a table, or several variables.",
         "fn f(x: u8?????????????????????????) -> u32 = 1\n"),
     code("E0513", "a type without its largest size",
         "Bytes and lists have a largest size, so that the memory of a program is known: \
