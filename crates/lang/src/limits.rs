@@ -1,7 +1,8 @@
-//! Limits of handlers and functions as a whole: their stack.
+//! Limits of handlers and functions as a whole: their stack, and their steps without a pause.
 
 use crate::compiler::Compiler;
 use crate::units::findings::source;
+use ir::passes::{pauses, steps, straight};
 use wireloom_ir as ir;
 use wireloom_syntax::Diagnostic;
 
@@ -12,6 +13,7 @@ impl Compiler<'_> {
             return;
         }
         self.within_stack();
+        self.within_steps();
     }
 
     fn within_stack(&mut self) {
@@ -42,6 +44,38 @@ impl Compiler<'_> {
             self.report(
                 d.hint("hold less in one value, or read the parts of a `state` in place (`last[i]`, `len(last)`)"),
             );
+        }
+    }
+
+    fn within_steps(&mut self) {
+        let long = straight::too_long(&self.m);
+        for (name, span) in &long {
+            let d = Diagnostic::error("E0515", source(*span), format!("`{name}` may take more than 2^30 steps"))
+                .note("each loop is counted as one round");
+            self.report(d.hint("call a function once and keep its result, or call it in a loop"));
+        }
+        if long.is_empty() {
+            self.endless_handlers();
+        }
+    }
+
+    /// Handlers with so many rounds that they never end, and that do not pause in between.
+    fn endless_handlers(&mut self) {
+        let endless = straight::endless(&self.m);
+        if endless.is_empty() {
+            return;
+        }
+        let mut planned = self.m.clone();
+        steps::run(&mut planned);
+        pauses::run(&mut planned);
+        for h in endless {
+            let handler = &planned.handlers[h.index()];
+            if handler.plan.pause.is_yes() {
+                continue;
+            }
+            let text = format!("`{}` may take more than 2^64 steps without a pause", handler.name);
+            let d = Diagnostic::error("E0515", source(handler.span), text);
+            self.report(d.hint("bound its loops: the rounds of a loop in a loop are multiplied"));
         }
     }
 }

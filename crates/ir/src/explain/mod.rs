@@ -83,6 +83,14 @@ pub fn count(n: u64) -> String {
     out
 }
 
+/// A bound of steps. Some have more digits than the pass counts.
+pub fn steps(n: u64) -> String {
+    match n {
+        u64::MAX => "more than 2^64 steps".into(),
+        n => format!("at most {} steps", count(n)),
+    }
+}
+
 pub fn duration(ns: u64) -> String {
     const STEPS: [(u64, &str); 5] =
         [(3_600_000_000_000, "h"), (60_000_000_000, "m"), (1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")];
@@ -419,7 +427,7 @@ fn handlers(m: &Module, out: &mut String) {
         let frame = frame_size(m, &h.body);
         let kept = if frame > 0 { format!(", frame {}", bytes(frame)) } else { String::new() };
         let name = handler_protocol(m, h).map_or(h.name.clone(), |p| format!("{} as {p}", h.name));
-        let _ = writeln!(out, "  {}: at most {} steps{kept}", name, count(h.steps));
+        let _ = writeln!(out, "  {name}: {}{kept}", steps(h.steps));
         pauses(h, out);
         runs(m, h, out);
         let mut n = 0;

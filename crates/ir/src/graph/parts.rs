@@ -248,7 +248,7 @@ impl Maker<'_> {
             | On::UpstreamClosed(_) => Look::Handler,
         };
         let protocol = explain::handler_protocol(m, h).map(|p| line(format!("as {p}")));
-        let steps = line(format!("at most {} steps", explain::count(h.steps)));
+        let steps = line(explain::steps(h.steps));
         let this =
             self.add(Key::Handler(n), &h.name, protocol.into_iter().chain([steps]).collect(), look, Side::Between);
         self.nodes[this].segment = h.segment.map(|s| s.index());

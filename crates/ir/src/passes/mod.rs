@@ -34,6 +34,7 @@ pub mod payload_in_place;
 pub mod selects;
 pub mod specialize;
 pub mod steps;
+pub mod straight;
 pub mod string_range;
 pub mod vectorize;
 pub mod zero_init;

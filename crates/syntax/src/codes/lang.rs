@@ -306,6 +306,12 @@ pub static CODES: &[Code] = &[
     code("E0514", "a loop of too many rounds",
         "A `for` goes over at most 16,777,216 numbers. `loop max N` has no such limit.",
         "fn f() -> u64 { var x = u64(0)\n for _i in 0..20000000 { x += 1 }\n x }\n"),
+    code("E0515", "too many steps without a pause",
+        "Each loop has a bound, and functions do not recurse. But functions that call others \
+         several times can multiply their steps at each level. A handler or function has at most \
+         2^30 steps, each loop counted as one round. A handler that cannot pause has fewer than \
+         2^64 steps, all rounds counted.",
+        "unit M { n: u8 }\nprotocol p { stateless  request M  response M }\napp a {\n    port c = listen tcp(80) as p\n    state k: u64\n    on c(r) { reply r }\n    every 1s {\n        loop max 4294967295 { loop max 4294967295 { loop max 4294967295 { k += 1 } } }\n    }\n}\n"),
     code("E0601", "a request without an answer",
         "Every path through a handler answers the request once, or says `reply nothing`.",
         "unit M { n: u8  m: u8 }\nprotocol p { stateless  request M  response M }\napp a {\n    port c = listen tcp(80) as p\n    port s = connect tcp(127.0.0.1:81) as p\n    on c(r) { if r.n == 1 { reply nothing } }\n}\n"),
