@@ -199,3 +199,17 @@ fn large_values_of_packet_handlers() {
     }
     std::fs::remove_file(&file).ok();
 }
+
+/// A message that is built is read again, with a view that is larger than a stack.
+#[test]
+fn large_views_of_built_messages() {
+    let file = file("views");
+    let source = "unit I { n: bytes<1> until \",\" }\nunit U { items: list<I, 500000> until .n == \"z\" }\n\
+                  protocol words { request U  response U  stateless }\napp a {\n    port c = listen tcp(7000) as words\n    \
+                  on c(w) { reply U { items: [x for x in w.items if x.n != \"b\"] } }\n}\n\
+                  test \"a\" of a { c <- \"a,b,z,\"  c -> \"a,z,\" }\n";
+    std::fs::write(&file, source).expect("the temporary folder is writable");
+    let out = Wireloom::command(&["test", &file.to_string_lossy()]);
+    std::fs::remove_file(&file).ok();
+    assert_eq!(out.code, Some(0), "{}", out.text);
+}

@@ -6,6 +6,10 @@ use crate::parser::line;
 use crate::scope::At;
 use wireloom_ir::*;
 
+/// The storage of a view for a message that is read again. A view may be larger than a stack. No
+/// other code of the thread runs before the statement is over.
+const VIEW: &str = "static _Thread_local ";
+
 impl<'m> BodyGen<'_, 'm> {
     /// Whether a message leaves as the bytes it came in.
     fn untouched(msg: &Outgoing) -> bool {
@@ -417,12 +421,12 @@ impl<'m> BodyGen<'_, 'm> {
             }
             Emit::Items { unit, bytes, count, max } => {
                 let (text, count, u) = (self.expr(bytes), self.expr(count), names::unit(self.g.m, *unit));
-                line!(self, "{{ {u}_view v_;\nwl_put_items(x, {u}_parse, &v_.p, {text}, {count}, {max}u); }}");
+                line!(self, "{{ {VIEW}{u}_view v_;\nwl_put_items(x, {u}_parse, &v_.p, {text}, {count}, {max}u); }}");
                 self.check(true);
             }
             Emit::InOrder { unit, count, max } => {
                 let (count, u) = (self.expr(count), names::unit(self.g.m, *unit));
-                line!(self, "{{ {u}_view v_;\nwl_put_in_order(x, t, {u}_parse, &v_.p, {count}, {max}u); }}");
+                line!(self, "{{ {VIEW}{u}_view v_;\nwl_put_in_order(x, t, {u}_parse, &v_.p, {count}, {max}u); }}");
                 self.check(true);
             }
             Emit::Mark(l) => {
@@ -432,7 +436,7 @@ impl<'m> BodyGen<'_, 'm> {
             Emit::Whole { unit, args, from, max, place } => {
                 let (u, from, ctx) = (names::unit(self.g.m, *unit), self.expr(from), self.packed(*unit, args));
                 let place = place.0;
-                line!(self, "{{ {u}_view v_;\nv_.p.ctx = {ctx};\nwl_read_whole(x, {u}_parse, {u}_tail, &v_.p, {from}, {max}u, {place}); }}");
+                line!(self, "{{ {VIEW}{u}_view v_;\nv_.p.ctx = {ctx};\nwl_read_whole(x, {u}_parse, {u}_tail, &v_.p, {from}, {max}u, {place}); }}");
                 self.check(true);
             }
             Emit::Varint(value) => {
