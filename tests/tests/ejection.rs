@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use wireloom_tests::admin::eventually;
+use wireloom_tests::admin::{eventually, metrics, sample};
 use wireloom_tests::{free_port, require_tool, servers, thrice, Client, Process, Wireloom};
 
 const OK: &str = "location / { return 200 ok; }";
@@ -521,5 +521,51 @@ fn the_clients_of_a_dead_backend_go_to_all_others() {
         }
         // Evenly: 160 each. If one got all of the dead one's: 240 and 120.
         assert!(counts.iter().all(|n| (115..=205).contains(n)), "{policy} {ejects}: {counts:?}");
+    }
+}
+
+/// Each client sends a part of a large request and stops. That is no failure of the only server:
+/// others are answered.
+#[test]
+fn clients_that_stop_in_their_requests_eject_no_server() {
+    const CASES: [(Kind, &[&str]); 3] = [(Kind::Redis, &[]), (Kind::Http, &[]), (Kind::Http, &["--engine", "uring"])];
+    // It reads a request to its end before it passes it on.
+    const WAITS: &str = "location / { return 200 ok; } location /up { proxy_pass http://127.0.0.1:1; }";
+    for (kind, engine) in CASES {
+        let server = match kind {
+            Kind::Http => require_tool("nginx").then(|| Process::nginx(WAITS)),
+            _ => kind.server(),
+        };
+        let Some(server) = server else { continue };
+        let (list, page) = (servers(&[server.port]), free_port());
+        let admin = format!("127.0.0.1:{page}");
+        let (app, port, begin, end) = match kind {
+            Kind::Http => (
+                "http_balancer",
+                "backend",
+                "POST /up HTTP/1.1\r\nHost: a\r\nContent-Length: 200000\r\n\r\n",
+                "HTTP/1.1 408 ",
+            ),
+            _ => ("redis_proxy", "owners", "*3\r\n$3\r\nSET\r\n$3\r\nbig\r\n$200000\r\n", ""),
+        };
+        let time = format!("{port}.answer_timeout=3s");
+        let args = ["--admin", &admin, "--set", &list, "--set", &time, "--set", "client.read_timeout=8s"];
+        let proxy = Wireloom::run(app, &[&args, engine].concat());
+        let request = [begin.as_bytes(), &[b'x'; 100_000]].concat();
+        let mut slow: Vec<_> = (0..5).map(|_| Client::connect(proxy.port)).collect();
+        slow.iter_mut().for_each(|c| _ = c.send(&request));
+        let mut other = Client::connect(proxy.port);
+        for _ in 0..20 {
+            std::thread::sleep(Duration::from_millis(200));
+            assert!(kind.ask(&mut other, "key"), "{app} {engine:?}");
+        }
+        for mut c in slow {
+            let rest = String::from_utf8(c.rest()).expect("text");
+            assert!(rest.starts_with(end), "{app} {engine:?}: {rest}");
+        }
+        let metrics = metrics(page);
+        let idle = format!("wireloom_faults_total{{app=\"{app}\",kind=\"idle\"");
+        assert_eq!(sample(&metrics, "wireloom_backend_failures_total"), 0, "{metrics}");
+        assert_eq!(sample(&metrics, &idle), 5, "{metrics}");
     }
 }

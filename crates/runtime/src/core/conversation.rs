@@ -282,6 +282,7 @@ impl Core {
         if let Sink::Conn(dst) = sink {
             if self.conns.get(dst).is_some_and(|d| d.feeder == id) {
                 self.feed_next(dst);
+                self.ask_completely(dst);
             }
             if ends && self.conns.alive(dst) {
                 let last = if self.conns[dst].member == CLIENT { flag::CLOSING } else { flag::SHUT_WANTED };

@@ -65,17 +65,31 @@ impl Core {
     }
 
     /// When a server that owes an answer counts as silent. Once it has begun the answer, it has the
-    /// time between two pieces of one. It also has it while a long message goes to it.
+    /// time between two pieces of one. While a long message goes to it, it has that time to take
+    /// the bytes that have come.
     pub(super) fn answer_due(&self, upstream: Id) -> Option<u64> {
         let c = &self.conns[upstream];
         let o = &self.apps[c.app as usize].ports[c.port as usize].options;
         if o.answer_timeout == 0 || c.owed == 0 {
             return None;
         }
-        Some(match c.is_silent() && !self.is_fed(upstream) {
-            true => c.asked.saturating_add(o.answer_timeout),
-            false => c.last_rx.max(c.last_tx).saturating_add(o.stream_timeout),
+        Some(if self.is_fed(upstream) {
+            self.fed_deadline(upstream, o.stream_timeout)
+        } else if c.is_silent() {
+            c.asked.saturating_add(o.answer_timeout)
+        } else {
+            c.last_rx.max(c.last_tx).saturating_add(o.stream_timeout)
         })
+    }
+
+    /// A long message has passed: a server that has not begun its answer has its time from now on.
+    pub(super) fn ask_completely(&mut self, upstream: Id) {
+        let now = self.now;
+        let c = &mut self.conns[upstream];
+        if c.is_silent() {
+            c.asked = now;
+            self.arm_answer(upstream);
+        }
     }
 
     /// A server has said a message. Behind the end of an answer the next one has not begun.

@@ -201,7 +201,12 @@ impl Core {
                 match sink {
                     Sink::Slot(slot) => self.slot_done(slot),
                     Sink::Read(part) => self.complete_part(owner, part, WL_S_OK, None),
-                    Sink::Conn(backend) if ends && self.conns.alive(backend) => self.end_requests(backend),
+                    Sink::Conn(backend) if self.conns.alive(backend) => {
+                        self.request_complete(backend, id);
+                        if ends {
+                            self.end_requests(backend);
+                        }
+                    }
                     _ => {}
                 }
             }

@@ -7,7 +7,7 @@
 
 use super::ejection::Why;
 use super::slab::Id;
-use super::types::{flag, Conn, Mode, Pooling, Side, Target};
+use super::types::{flag, Call, Conn, Mode, Pooling, Side, Sink, Target};
 use super::{Core, DRAIN_LINGER_NS, LINGER_NS};
 use crate::abi::*;
 use crate::stats::NO_PLACE;
@@ -250,7 +250,7 @@ impl Core {
             Side::Backend if c.count == 0 => consider(moving.saturating_add(o.idle_timeout), Due::Idle),
             Side::Backend if c.mode == Mode::Tail => {
                 if !c.has(flag::PAUSED) {
-                    consider(c.last_rx.saturating_add(o.stream_timeout), Due::Call);
+                    consider(self.stream_deadline(id, o.stream_timeout), Due::Call);
                 }
             }
             Side::Backend => {
@@ -288,18 +288,59 @@ impl Core {
         }
     }
 
-    /// A call whose request is still streaming is waited for as long as the request moves.
-    fn call_deadline(&self, k: &super::types::Call) -> u64 {
-        match self.conns.get(k.stream) {
-            Some(s) if s.mode == Mode::Tail => s.last_rx.saturating_add(k.deadline - k.issued),
-            _ => k.deadline,
+    /// A request that is still arriving is its client's to complete, so its call has no end yet. A
+    /// backend that takes none of it has the time of an answer from its last byte on.
+    fn call_deadline(&self, k: &Call) -> u64 {
+        match self.is_arriving(k) {
+            true => self.fed_deadline(k.conn, k.deadline - k.issued),
+            false => k.deadline,
         }
     }
 
-    /// A client that sends its body too slowly.
+    /// The same of an answer that has begun: the rest of it may depend on the rest of its request.
+    fn stream_deadline(&self, id: Id, span: u64) -> u64 {
+        let c = &self.conns[id];
+        match self.calls.get(c.first).filter(|k| self.is_arriving(k)) {
+            Some(_) => self.fed_deadline(id, span),
+            // On a connection for one request, the last bytes sent are of the same one.
+            None if self.can_close_alone(id) => c.last_rx.max(c.last_tx).saturating_add(span),
+            None => c.last_rx.saturating_add(span),
+        }
+    }
+
+    /// Whether bytes of a call's request are still to come from its client to its connection.
+    fn is_arriving(&self, k: &Call) -> bool {
+        self.conns.get(k.stream).is_some_and(|s| s.mode == Mode::Tail && s.sink == Sink::Conn(k.conn))
+    }
+
+    /// When a connection to which a request still arrives is looked at again. If it has taken all
+    /// bytes so far, nothing is due at that time.
+    pub(super) fn fed_deadline(&self, id: Id, span: u64) -> u64 {
+        let c = &self.conns[id];
+        let from = if c.out.is_empty() { self.now } else { c.last_rx.max(c.last_tx) };
+        from.saturating_add(span)
+    }
+
+    /// The last byte of a request has come: from now on its backend has the time of an answer.
+    pub(super) fn request_complete(&mut self, backend: Id, client: Id) {
+        let Some(mut at) = self.conns.get(backend).map(|c| c.first) else { return };
+        while let Some(k) = self.calls.get_mut(at) {
+            if k.stream == client {
+                // The client's next message is none of its.
+                k.stream = Id::NIL;
+                k.deadline = self.now.saturating_add(k.deadline - k.issued);
+                let deadline = k.deadline;
+                return self.arm(backend, deadline);
+            }
+            at = k.next;
+        }
+    }
+
+    /// A client that sends its body too slowly. Its backend is not to blame.
     fn slow_tail(&mut self, id: Id) {
-        let owner = self.conns[id].owner;
-        self.conns[id].set(flag::LAST | flag::LINGER);
+        // An answer that has begun is cut off with the connection to the backend.
+        self.note_fault(self.conns[id].last, WL_F_IDLE);
+        let owner = self.stop_request(id);
         if self.tasks.alive(owner) {
             self.detach_calls(owner);
             self.task_fault(owner, WL_F_IDLE, NO_PLACE);
@@ -307,7 +348,6 @@ impl Core {
             self.count_fault_at(id, WL_F_IDLE, NO_PLACE);
         }
         if let Some(c) = self.conns.get_mut(id) {
-            c.mode = Mode::Drain;
             c.set(flag::CLOSING);
             self.mark_dirty(id);
         }

@@ -8,6 +8,7 @@ mod large_answers;
 mod pipeline;
 mod pool;
 mod server_lists;
+mod slow_requests;
 mod together;
 mod torture;
 mod turns;
