@@ -73,6 +73,7 @@ impl Core {
             }
         }
         back.into_iter().for_each(|at| self.arm_next_probe(at));
+        self.try_all(a, p);
     }
 
     /// The place of an instance that a handler has named.

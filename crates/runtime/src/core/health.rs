@@ -98,6 +98,29 @@ impl Core {
         }
     }
 
+    /// A port has another list, and none of its servers is up: all of them are tried, as at a
+    /// start.
+    pub(super) fn try_all(&mut self, a: usize, p: usize) {
+        let listed = |b: &super::types::Backend| b.instance.is_some();
+        let all = &self.apps[a].ports[p].backends;
+        if all.iter().any(|b| listed(b) && b.down.is_none()) {
+            return;
+        }
+        for i in 0..self.apps[a].ports[p].backends.len() {
+            let at = Target { a, p, i };
+            let b = &mut self.apps[a].ports[p].backends[i];
+            if !listed(b) || b.down.is_none() {
+                continue;
+            }
+            // The list that handlers under way see stays as it is.
+            (b.down, b.trial, b.failures, b.up) = (None, Id::NIL, 0, true);
+            self.show_down(at, false);
+            if !self.down_elsewhere(at) {
+                log::warn!("{} is tried again: no server of the new list is up", self.name_of(at));
+            }
+        }
+    }
+
     fn name_of(&self, at: Target) -> String {
         let a = &self.apps[at.a];
         format!("{}.{}: backend {}", a.app.desc.app, a.app.desc.ports[at.p].name, a.ports[at.p].backends[at.i].addr)

@@ -196,3 +196,64 @@ fn a_bad_list_changes_nothing() {
     send(&mut s, &c, "g1 a\n");
     assert!(s.net.accept(server(2)).is_some());
 }
+
+/// One that was ejected from a longer list is tried at once if no other is left.
+#[test]
+fn a_list_of_servers_that_are_down_is_tried() {
+    for exclusive in [true, false] {
+        let mut s = sim(exclusive, &["backends.eject_after=3"]);
+        let c = s.client("client").unwrap();
+        let eject = |s: &mut Sim, n: u16, line: &str| {
+            s.net.behave(server(n), Behaviour::Refuse);
+            for _ in 0..3 {
+                send(s, &c, line);
+                assert_eq!(text(&c), "!9\n");
+            }
+            s.net.behave(server(n), Behaviour::Accept);
+        };
+        eject(&mut s, 1, "p0 a\n");
+        // Another is up: this one has to answer its probe first.
+        list(&mut s, &[1, 3], &[]).unwrap();
+        assert_eq!(s.core.apps[0].ports[1].up[..], [0, 1]);
+        list(&mut s, &[1], &[]).unwrap();
+        assert_eq!(s.core.apps[0].ports[1].up[..], [1]);
+        send(&mut s, &c, "p0 b\n");
+        let x = s.net.accept(server(1)).unwrap();
+        assert_eq!(text(&x), "p0 b\n");
+        x.send(b"r b\n");
+        s.settle();
+        assert_eq!(text(&c), "r b\n");
+        // It is the last one, and stays in use.
+        s.net.behave(server(1), Behaviour::Refuse);
+        x.reset();
+        s.settle();
+        for _ in 0..5 {
+            send(&mut s, &c, "p0 c\n");
+            text(&c);
+        }
+        assert_eq!(s.core.apps[0].ports[1].up[..], [1]);
+        assert_clean(&mut s);
+    }
+}
+
+/// Two that were ejected one after the other, and nothing else.
+#[test]
+fn all_servers_of_a_list_are_tried_if_none_is_up() {
+    let mut s = sim(true, &[]);
+    let c = s.client("client").unwrap();
+    list(&mut s, &[1, 2, 3], &[]).unwrap();
+    for (n, line) in [(1, "p0 a\n"), (2, "p1 a\n")] {
+        s.net.behave(server(n), Behaviour::Refuse);
+        for _ in 0..5 {
+            send(&mut s, &c, line);
+        }
+    }
+    text(&c);
+    assert_eq!(s.core.apps[0].ports[1].up[..], [0, 0, 1]);
+    list(&mut s, &[2, 1], &[]).unwrap();
+    assert_eq!(s.core.apps[0].ports[1].up[..], [1, 1]);
+    s.net.behave(server(2), Behaviour::Accept);
+    send(&mut s, &c, "p0 b\n");
+    assert_eq!(text(&s.net.accept(server(2)).unwrap()), "p0 b\n");
+    assert_clean(&mut s);
+}
