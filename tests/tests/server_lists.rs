@@ -1,5 +1,6 @@
 //! Lists of servers that change at SIGHUP, under load: of requests, of conversations, over UDP.
 
+use std::ffi::{CStr, CString};
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -115,7 +116,10 @@ struct Echo {
 
 impl Echo {
     fn new() -> Echo {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has ports");
+        Echo::on(TcpListener::bind("127.0.0.1:0").expect("loopback has ports"))
+    }
+
+    fn on(listener: TcpListener) -> Echo {
         let port = listener.local_addr().expect("it is bound").port();
         let (asked, open) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
         let (count, now) = (asked.clone(), open.clone());
@@ -348,4 +352,79 @@ fn a_bad_list_is_refused() {
         client.send("r2\n").expect("r2\n");
     }
     assert!(service.process.output().contains("the settings stay as they were"));
+}
+
+/// Gives a process files of its own for the system's resolver: hosts, and no other source.
+fn own_names(command: &mut std::process::Command, folder: &Folder) {
+    use std::os::unix::process::CommandExt;
+    std::fs::write(folder.file("nsswitch"), "hosts: files\n").expect("the folder is writable");
+    let path = |name: &str| CString::new(folder.file(name).into_os_string().into_encoded_bytes()).expect("a path");
+    let over = [(path("hosts"), c"/etc/hosts"), (path("nsswitch"), c"/etc/nsswitch.conf")];
+    let mount = |from: *const libc::c_char, to: &CStr, flags| {
+        // SAFETY: texts that live here, and no data.
+        match unsafe { libc::mount(from, to.as_ptr(), std::ptr::null(), flags, std::ptr::null()) } {
+            0 => Ok(()),
+            _ => Err(std::io::Error::last_os_error()),
+        }
+    };
+    let own = move || {
+        // SAFETY: a plain system call.
+        if unsafe { libc::unshare(libc::CLONE_NEWNS) } != 0 {
+            return Err(std::io::Error::last_os_error());
+        }
+        mount(std::ptr::null(), c"/", libc::MS_REC | libc::MS_PRIVATE)?;
+        over.iter().try_for_each(|(from, to)| mount(from.as_ptr(), to, libc::MS_BIND))
+    };
+    // SAFETY: system calls only.
+    unsafe { command.pre_exec(own) };
+}
+
+/// At SIGHUP the names of servers are resolved again, with a file and without one.
+#[test]
+fn names_of_servers_are_resolved_again() {
+    let mut none = std::process::Command::new("true");
+    let folder = Folder::new("server-names-none");
+    std::fs::write(folder.file("hosts"), "").expect("the folder is writable");
+    own_names(&mut none, &folder);
+    if plain() || none.status().is_err() {
+        // Without the right to mount files.
+        return;
+    }
+    let one = Echo::new();
+    let two = Echo::on(TcpListener::bind(("127.0.0.2", one.port)).expect("the port is free there"));
+    let name = format!("echo.test:{}", one.port);
+    for has_file in [false, true] {
+        let folder = Folder::new("server-names");
+        let write = |name: &str, text: &str| std::fs::write(folder.file(name), text).expect("the folder is writable");
+        write("a.loom", REQUESTS);
+        write("hosts", "127.0.0.1 echo.test\n");
+        write("a.toml", &format!("[set]\nservers = [\"{name}\"]\n"));
+        let set = ["--set".to_string(), format!("servers={name}")];
+        let file = ["--config".to_string(), folder.name_of("a.toml")];
+        let args = if has_file { &file } else { &set };
+        let process = Wireloom::run_file(&folder.name_of("a.loom"), &args.each_ref().map(String::as_str), |c| {
+            own_names(quickly_compiled(c), &folder);
+        });
+        let reload = |says: &str| {
+            process.signal(libc::SIGHUP);
+            eventually(says, || process.output().contains(says));
+        };
+        let mut client = Client::connect(process.port);
+        let mut ask = || {
+            let before = (one.asked(), two.asked());
+            client.send("r\n").expect("r\n");
+            (one.asked() - before.0, two.asked() - before.1)
+        };
+        assert_eq!(ask(), (1, 0));
+        reload("again: nothing has changed");
+        assert_eq!(ask(), (1, 0));
+        write("hosts", "127.0.0.2 echo.test\n");
+        reload(&format!("balance: `{name}` is now 127.0.0.2 and was 127.0.0.1"));
+        assert!(process.output().contains(&format!("one server; new: {name} (127.0.0.2); gone: {name} (127.0.0.1)")));
+        assert_eq!(ask(), (0, 1));
+        // A name that has no address any more changes nothing.
+        write("hosts", "127.0.0.1 other.test\n");
+        reload(&format!("balance: `{name}` keeps its address 127.0.0.2: cannot resolve `echo.test`"));
+        assert_eq!(ask(), (0, 1));
+    }
 }

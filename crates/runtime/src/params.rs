@@ -8,8 +8,9 @@
 use crate::abi::{wl_bytes, wl_endpoint, wl_param};
 use crate::consistent_hashing::Server;
 use crate::error::{Error, Origin};
+use crate::server_names::ServerNames;
 use crate::server_places::{HashTables, ServerPlaces};
-use crate::value_syntax::{addresses, duration, expected, number, parse, parse_as, server};
+use crate::value_syntax::{duration, expected, number, parse, parse_as, server};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use wireloom_ir::desc::{
@@ -26,6 +27,8 @@ pub struct Settings {
     pub params: Vec<wl_param>,
     pub values: Vec<ParamValue>,
     pub ports: Vec<PortSetting>,
+    /// The addresses of servers that have names.
+    pub names: ServerNames,
     /// Memory that `params` points into: never changed once built.
     _bytes: Vec<Box<[u8]>>,
     _endpoints: Vec<Box<[wl_endpoint]>>,
@@ -90,6 +93,11 @@ pub fn pair(text: &str) -> Result<(String, String), Error> {
 
 /// Resolves all parameters and options of `desc` from the pairs given.
 pub fn resolve(desc: &Desc, sets: &[(String, String)]) -> Result<Settings, Error> {
+    resolve_again(desc, sets, ServerNames::default())
+}
+
+/// The same with names that may have had addresses before.
+pub(crate) fn resolve_again(desc: &Desc, sets: &[(String, String)], names: ServerNames) -> Result<Settings, Error> {
     let given = Given::of(desc, sets)?;
     let values = given
         .values
@@ -97,7 +105,21 @@ pub fn resolve(desc: &Desc, sets: &[(String, String)]) -> Result<Settings, Error
         .zip(&desc.params)
         .map(|(v, p)| v.ok_or_else(|| missing(p)))
         .collect::<Result<Vec<_>, _>>()?;
-    build(desc, values, given.options)
+    let settings = build(desc, values, given.options, names)?;
+    check_ports(desc, &settings)?;
+    Ok(settings)
+}
+
+/// Nothing can listen on port 0 of a server.
+fn check_ports(desc: &Desc, settings: &Settings) -> Result<(), Error> {
+    for (n, port) in settings.ports.iter().enumerate().filter(|(_, p)| !p.listen) {
+        if let Some(i) = port.addrs.iter().position(|a| a.port() == 0) {
+            let text =
+                format!("port `{}`: `{}`: a server has a port from 1 to 65535", desc.ports[n].name, port.names[i]);
+            return Err(Error::Param(text).at(Origin::of_port(desc, n)));
+        }
+    }
+    Ok(())
 }
 
 /// The description with other defaults.
@@ -118,7 +140,7 @@ pub fn provisional(desc: &Desc) -> Result<Settings, Error> {
         ty => ty.empty(),
     };
     let values = values.into_iter().zip(&desc.params).map(|(v, p)| v.unwrap_or_else(|| any(p)));
-    build(desc, values.collect(), options)
+    build(desc, values.collect(), options, ServerNames::default())
 }
 
 /// Whether an app has a parameter or an option of this name, with this as one of its values.
@@ -237,7 +259,12 @@ fn got(error: &str, text: &str) -> String {
 }
 
 /// Puts values into the memory that programs read.
-pub(crate) fn build(desc: &Desc, values: Vec<ParamValue>, options: Vec<PortOptions>) -> Result<Settings, Error> {
+pub(crate) fn build(
+    desc: &Desc,
+    values: Vec<ParamValue>,
+    options: Vec<PortOptions>,
+    mut names: ServerNames,
+) -> Result<Settings, Error> {
     let (mut bytes, mut endpoints, mut lists, mut params) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for (value, p) in values.iter().zip(&desc.params) {
         let mut out = wl_param::default();
@@ -252,7 +279,8 @@ pub(crate) fn build(desc: &Desc, values: Vec<ParamValue>, options: Vec<PortOptio
             }
             ParamValue::Endpoints(list) => {
                 let wrong = |e: String| Error::Param(format!("parameter `{}`: {e}", p.name));
-                let addrs = addresses(list).map_err(|e| wrong(e).at(Origin::of_app("set", desc, &p.name)))?;
+                let addrs =
+                    names.addresses(list, p.live).map_err(|e| wrong(e).at(Origin::of_app("set", desc, &p.name)))?;
                 let list: Box<[wl_endpoint]> = addrs.into_iter().map(wl_endpoint::from).collect();
                 out.u = list.len() as u64;
                 out.ep = list.first().copied().unwrap_or_default();
@@ -283,12 +311,31 @@ pub(crate) fn build(desc: &Desc, values: Vec<ParamValue>, options: Vec<PortOptio
         .iter()
         .zip(options)
         .enumerate()
-        .map(|(n, (port, options))| port_setting(port, options, &values).map_err(|e| e.at(Origin::of_port(desc, n))))
+        .map(|(n, (port, options))| {
+            let addresses = |list: &[String]| names.addresses(list, may_change(desc, n));
+            port_setting(port, options, &values, addresses).map_err(|e| e.at(Origin::of_port(desc, n)))
+        })
         .collect::<Result<Vec<_>, _>>()?;
-    Ok(Settings { params, values, ports, _bytes: bytes, _endpoints: endpoints, _lists: lists })
+    Ok(Settings { params, values, ports, names, _bytes: bytes, _endpoints: endpoints, _lists: lists })
 }
 
-fn port_setting(port: &PortDesc, options: PortOptions, values: &[ParamValue]) -> Result<PortSetting, Error> {
+/// Whether a reload may give a port other servers.
+fn may_change(desc: &Desc, n: usize) -> bool {
+    let merged = desc.merges.iter().any(|m| m.from == n as u32 || m.to == n as u32);
+    !merged
+        && match &desc.ports[n].kind {
+            PortKind::Connect(Value::Param(i)) => desc.params.get(*i as usize).is_some_and(|p| p.live),
+            PortKind::Connect(Value::Const(_)) => true,
+            PortKind::Listen(_) | PortKind::Frames { .. } => false,
+        }
+}
+
+fn port_setting(
+    port: &PortDesc,
+    options: PortOptions,
+    values: &[ParamValue],
+    mut addresses: impl FnMut(&[String]) -> Result<Vec<SocketAddr>, String>,
+) -> Result<PortSetting, Error> {
     let (value, listen, frames) = match &port.kind {
         PortKind::Listen(v) => (v, true, false),
         PortKind::Connect(v) => (v, false, false),
@@ -552,6 +599,13 @@ mod tests {
         assert_eq!(s.ports[1].options.idle_timeout, 5_000_000_000);
         assert_eq!(s.ports[0].options.max_connections, 7);
         assert_eq!(s.params[1].u, 2);
+    }
+
+    #[test]
+    fn a_servers_port_is_not_0() {
+        let sets = ["port=0", "servers=127.0.0.1:1,127.0.0.1:0"].map(|s| pair(s).unwrap());
+        let error = resolve(&desc(), &sets).err().unwrap().to_string();
+        assert_eq!(error, "port `backends`: `127.0.0.1:0`: a server has a port from 1 to 65535");
     }
 
     #[test]

@@ -3,7 +3,8 @@
 //! In: the pairs of each app, as `--set` and the configuration have them. Out: new [`Settings`] for
 //! the cores, which take them between two batches, and lines about each change. A change that an
 //! open port, a table or the start has used already is not made: its line says so. A change of a
-//! list of servers is made: each server that stays keeps its place (`server_places`).
+//! list of servers is made: each server that stays keeps its place (`server_places`). Names of
+//! servers are resolved again, on the caller's thread (`server_names`).
 
 use crate::core::app::App;
 use crate::error::{Error, Origin};
@@ -39,6 +40,8 @@ pub struct ReadAgain {
 
 /// The source of settings, asked at each SIGHUP.
 pub struct Reload {
+    /// Whether there is a file; without one, only names are resolved again.
+    pub has_file: bool,
     /// Reads them; an error is a text for the user, and nothing changes.
     pub read: Box<dyn FnMut() -> Result<ReadAgain, String> + Send>,
     /// Told each line about a change.
@@ -121,8 +124,11 @@ pub(crate) fn reload(
     for (group, new) in groups {
         new.iter().for_each(|new| new.wait(group.stats.len()));
     }
-    if lines.is_empty() {
+    let has_names = || groups.iter().flat_map(|(g, _)| &g.apps).any(|a| !a.renewed().names.is_empty());
+    if lines.is_empty() && reload.has_file {
         (reload.tell)(Level::Info, "the configuration was read again: nothing has changed");
+    } else if lines.is_empty() && has_names() {
+        (reload.tell)(Level::Info, "the names of servers were resolved again: nothing has changed");
     }
     lines.iter().for_each(|(level, text)| (reload.tell)(*level, text));
     Ok(())
@@ -158,8 +164,8 @@ fn change(
     left: &dyn Fn(usize, usize, u32) -> bool,
 ) -> Result<Changed, Error> {
     let Some((_, sets)) = sets.iter().find(|(name, _)| *name == app.desc.app) else { return Ok((now, Vec::new())) };
-    let wanted = params::resolve(&app.desc, sets)?;
     let old = now.as_deref().unwrap_or(&app.settings);
+    let wanted = params::resolve_again(&app.desc, sets, old.names.again())?;
     let (values, mut lines) = values(&app.desc, old, &wanted);
     let mut options = Vec::new();
     for (n, (was, is)) in old.ports.iter().zip(&wanted.ports).enumerate() {
@@ -182,10 +188,14 @@ fn change(
         }
         options.push(kept);
     }
+    let told = |level: Level, text: &String| (level, format!("{}: {text}", app.desc.app));
+    lines.extend(wanted.names.changes().iter().map(|text| told(Level::Info, text)));
+    let failed = wanted.names.failed.iter().map(|text| told(Level::Warn, text));
     if lines.is_empty() {
-        return Ok((now, lines));
+        return Ok((now, failed.collect()));
     }
-    let mut new = params::build(&app.desc, values, options)?;
+    lines.extend(failed);
+    let mut new = params::build(&app.desc, values, options, wanted.names.clone())?;
     for (n, (was, is)) in old.ports.iter().zip(&mut new.ports).enumerate() {
         if app.desc.ports[n].kind.is_connect() {
             lines.extend(place(app, n, was, is, left)?);
@@ -216,7 +226,7 @@ fn place(
     is.take_places(places);
     is.tables = is.hash_tables(&app.desc.ports[n]);
     let without = |a: &ServerPlaces, b: &ServerPlaces| {
-        let gone = a.of.iter().filter(|i| !b.of.contains(i)).map(|i| a.all[*i as usize].name.to_string());
+        let gone = a.of.iter().filter(|i| !b.of.contains(i)).map(|i| a.all[*i as usize].shown());
         gone.collect::<Vec<_>>().join(", ")
     };
     let (new, gone) = (without(&is.places, &was.places), without(&was.places, &is.places));

@@ -31,6 +31,16 @@ pub struct ServerPlace {
     pub server: u32,
 }
 
+impl ServerPlace {
+    /// As written, and the address of a name.
+    pub fn shown(&self) -> String {
+        match self.name.parse::<SocketAddr>() {
+            Ok(_) => self.name.to_string(),
+            Err(_) => format!("{} ({})", self.name, self.addr.ip()),
+        }
+    }
+}
+
 impl ServerPlaces {
     /// The places of the first list: its own order.
     pub fn first(addrs: &[SocketAddr], names: &[String]) -> ServerPlaces {

@@ -6,14 +6,6 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use wireloom_ir::desc::{Form, ParamType, ParamValue};
 use wireloom_ir::suggestions;
 
-pub(crate) fn addresses(list: &[String]) -> Result<Vec<SocketAddr>, String> {
-    let host_and_port = |s: &String| match server(s)?.0 {
-        at if at.parse::<u64>().is_ok() => Err(format!("`{at}` has no host; expected host:port, as in 127.0.0.1:8080")),
-        at => address(at),
-    };
-    list.iter().map(host_and_port).collect()
-}
-
 /// A server of a list, in twemproxy's form: `host:port`, `host:port:weight`, `host:port:weight
 /// name`. The name represents it where keys are spread. Without a name that is `host:port`, or the
 /// host alone for port 11211.
@@ -38,22 +30,33 @@ pub(crate) fn server(text: &str) -> Result<(&str, Server), String> {
     Ok((at, Server { name, weight }))
 }
 
-fn address(text: &str) -> Result<SocketAddr, String> {
-    let bare = text.parse::<u16>().ok().map(|p| format!("0.0.0.0:{p}"));
-    let full = bare.as_deref().unwrap_or(text);
-    let Some((host, port)) = full.rsplit_once(':') else {
-        return Err(format!("`{text}` has no port; expected host:port, as in 127.0.0.1:8080"));
-    };
-    if port.parse::<u16>().is_err() {
-        return Err(format!(
-            "`{text}`: `{port}` is no port number (0 to 65535); expected host:port, as in 127.0.0.1:8080"
-        ));
+/// The endpoint of a server of a list.
+pub(crate) fn server_endpoint(text: &str) -> Result<&str, String> {
+    match server(text)?.0 {
+        at if at.parse::<u64>().is_ok() => Err(format!("`{at}` has no host; expected host:port, as in 127.0.0.1:8080")),
+        at => Ok(at),
     }
-    match full.to_socket_addrs() {
-        Ok(mut a) => a.next().ok_or_else(|| format!("`{text}` has no address")),
-        Err(_) if host.is_empty() => Err(format!("`{text}` has no host; expected host:port, as in 127.0.0.1:8080")),
-        Err(e) => Err(format!("cannot resolve `{host}`: {}", resolver(&e))),
+}
+
+/// An endpoint as a host, a colon and a port. A port alone is one of all addresses here.
+fn host_and_port(text: &str) -> Result<String, String> {
+    let full = text.parse::<u16>().map_or_else(|_| text.to_string(), |p| format!("0.0.0.0:{p}"));
+    match full.rsplit_once(':') {
+        None => Err(format!("`{text}` has no port; expected host:port, as in 127.0.0.1:8080")),
+        Some((_, port)) if port.parse::<u16>().is_err() => {
+            Err(format!("`{text}`: `{port}` is no port number (0 to 65535); expected host:port, as in 127.0.0.1:8080"))
+        }
+        Some(("", _)) => Err(format!("`{text}` has no host; expected host:port, as in 127.0.0.1:8080")),
+        Some(_) => Ok(full),
     }
+}
+
+/// The addresses of an endpoint, as the system's resolver gives them.
+pub(crate) fn resolved(text: &str) -> Result<Vec<SocketAddr>, String> {
+    let full = host_and_port(text)?;
+    let host = full.rsplit_once(':').map_or("", |(host, _)| host);
+    let all = full.to_socket_addrs().map_err(|e| format!("cannot resolve `{host}`: {}", resolver(&e)))?;
+    Ok(all.collect())
 }
 
 /// The resolver's error, without the library's own preface.
@@ -117,7 +120,7 @@ pub fn parse(ty: ParamType, text: &str) -> Result<ParamValue, String> {
         ParamType::Duration => duration(t).map(ParamValue::Duration),
         ParamType::Bytes(max) if text.len() > max as usize => Err(format!("must be at most {max} bytes long")),
         ParamType::Bytes(_) => Ok(ParamValue::Bytes(text.as_bytes().to_vec())),
-        ParamType::Endpoint => address(t).map(|_| ParamValue::Endpoints(vec![t.to_string()])),
+        ParamType::Endpoint => host_and_port(t).map(|_| ParamValue::Endpoints(vec![t.to_string()])),
         ParamType::Endpoints(max) => {
             let list: Vec<String> = t.split(',').map(|s| s.trim().to_string()).filter(|s| !s.is_empty()).collect();
             if list.is_empty() {
@@ -126,7 +129,9 @@ pub fn parse(ty: ParamType, text: &str) -> Result<ParamValue, String> {
             if list.len() > max as usize {
                 return Err(format!("at most {max} endpoints"));
             }
-            addresses(&list)?;
+            for text in &list {
+                host_and_port(server_endpoint(text)?)?;
+            }
             Ok(ParamValue::Endpoints(list))
         }
         ParamType::Texts(most, size) => {

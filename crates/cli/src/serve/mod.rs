@@ -194,7 +194,7 @@ pub fn serve_all(
         admin_names: args.admin_host.clone(),
         access_log: args.access_log.clone(),
         log_faults: args.log_faults,
-        reload: args.read.clone().map(|config| reload(args.clone(), config, descs)),
+        reload: Some(reload(args.clone(), descs)),
         control: match &args.control {
             None => Where::Default,
             Some(path) if path.as_os_str() == "off" => Where::Off,
@@ -248,21 +248,30 @@ pub fn serve_all(
     Ok(())
 }
 
-/// Reads the configuration again. Options of the process change with its next start.
-fn reload(args: Serve, mut config: Config, descs: Vec<Desc>) -> Reload {
+/// Reads the configuration again, if there is one. Options of the process change with its next
+/// start.
+fn reload(args: Serve, descs: Vec<Desc>) -> Reload {
+    let mut config = args.read.clone();
+    let has_file = config.is_some();
     let mut read = move || {
-        let again = config.again()?;
-        check_options(&again).map_err(|e| e.named(&[], Some(&again)))?;
         let descs: Vec<&Desc> = descs.iter().collect();
-        let sets = sets(&descs, Sets { line: &args.set, file: &again.settings })?;
-        let mut lines = config.changed_options(&again);
-        lines.extend(unheard(&descs, &args.set, config.changed_settings(&again))?);
-        config.settings.clone_from(&again.settings);
-        let args = Serve { read: Some(again), ..args.clone() };
+        let (mut args, mut lines) = (args.clone(), Vec::new());
+        if let Some(config) = &mut config {
+            let again = config.again()?;
+            check_options(&again).map_err(|e| e.named(&[], Some(&again)))?;
+            lines = config.changed_options(&again);
+            lines.extend(unheard(&descs, &args.set, config.changed_settings(&again))?);
+            args.read = Some(again);
+        }
+        let sets = sets(&descs, args.sets())?;
+        if let (Some(config), Some(again)) = (&mut config, &args.read) {
+            config.settings.clone_from(&again.settings);
+        }
         let text_of = Box::new(move |e: Error| args.named(e.into()).text());
         Ok(ReadAgain { sets: descs.iter().map(|d| d.app.clone()).zip(sets).collect(), lines, text_of })
     };
     Reload {
+        has_file,
         read: Box::new(move || read().map_err(Failure::text)),
         tell: Box::new(|level, text| text.lines().for_each(|line| notice!(level, "{line}"))),
     }
