@@ -16,6 +16,7 @@ pub use page::Page;
 use page::Response;
 use request::Request;
 use serde_json::{json, Value};
+use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
@@ -421,7 +422,22 @@ fn ports(view: &View) -> impl Iterator<Item = (&Hosted, usize, &str)> {
 fn backends(a: &Hosted, port: usize) -> Vec<(usize, Arc<str>)> {
     let settings = a.app.renewed();
     let places = &settings.ports[port].places;
-    places.of.iter().map(|i| (*i as usize, places.all[*i as usize].name.clone())).collect()
+    let names = numbered(places.of.iter().map(|i| places.all[*i as usize].name.clone()));
+    places.of.iter().map(|i| *i as usize).zip(names).collect()
+}
+
+/// Names of which each occurs once: the second of its kind becomes `name#2`.
+fn numbered(names: impl Iterator<Item = Arc<str>>) -> Vec<Arc<str>> {
+    let mut seen: HashMap<Arc<str>, u32> = HashMap::new();
+    let each = |name: Arc<str>| {
+        let n = seen.entry(name.clone()).and_modify(|n| *n += 1).or_insert(1);
+        if *n == 1 {
+            name
+        } else {
+            format!("{name}#{n}").into()
+        }
+    };
+    names.map(each).collect()
 }
 
 /// Servers that are not in the list any more and have connections.
@@ -499,5 +515,16 @@ impl<'a> Histograms<'a> {
         }
         let sum = of.sum as f64 / 1e9;
         let _ = writeln!(self.out, "{name}_sum{{{labels}}} {sum}\n{name}_count{{{labels}}} {seen}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_is_listed_twice_has_two_names() {
+        let all = numbered(["a:1", "b:1", "a:1", "a:1"].into_iter().map(Arc::from));
+        assert_eq!(all.iter().map(|n| &**n).collect::<Vec<_>>(), ["a:1", "b:1", "a:1#2", "a:1#3"]);
     }
 }
