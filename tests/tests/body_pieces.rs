@@ -3,8 +3,8 @@
 
 use std::process::Command;
 use std::time::Duration;
-use wireloom_tests::admin::eventually;
-use wireloom_tests::{finish, require_tool, servers, Backend, Client, Process, Wireloom};
+use wireloom_tests::admin::{eventually, metrics, sample};
+use wireloom_tests::{finish, free_port, require_tool, servers, Backend, Client, Process, Wireloom};
 
 const FILE: &str = "tests/programs/body_pieces.loom";
 const CHUNKED: &str = "Transfer-Encoding: chunked\r\n\r\n";
@@ -346,4 +346,31 @@ fn curl_uploads_a_gibibyte_in_flat_memory() {
     // Over the limit.
     let refused = upload("1100M");
     assert_eq!(refused, "/count: too long\n");
+}
+
+/// Metrics of a backend count its own answers only.
+#[test]
+fn an_answer_from_a_piece_is_none_of_the_backend() {
+    for extra in [&[][..], &["--interpret"]] {
+        let (backend, page) = (Backend::new(), free_port());
+        let (list, admin) = (servers(&[backend.port]), format!("127.0.0.1:{page}"));
+        let args = [&["--set", &list, "--admin", &admin], extra].concat();
+        let front = Wireloom::run_file(FILE, &args, |_| {});
+        let answers = |of: &str| sample(&metrics(page), &format!("wireloom_{of}responses_total{{"));
+        let mut client = Client::connect(front.port);
+        client.send("POST /stop HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n");
+        let mut server = backend.accept();
+        server.take_head();
+        client.send("some".repeat(50));
+        assert!(client.take_head().starts_with("http/1.1 413 "));
+        eventually("the program's answer is counted", || answers("") == 1);
+        assert_eq!(answers("backend_"), 0);
+        let mut client = Client::connect(front.port);
+        client.send("GET /x HTTP/1.1\r\nHost: a\r\n\r\n");
+        let mut server = backend.accept();
+        server.take_head();
+        server.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+        client.take_head();
+        eventually("the backend's answer is counted", || answers("backend_") == 1);
+    }
 }

@@ -191,7 +191,7 @@ impl Core {
         let took = self.now.saturating_sub(self.calls[call].issued);
         self.my_stats().apps[at.a].ports[at.p].backends[at.i].latency.record(took);
         self.my_stats().apps[at.a].ports[at.p].replies.add(1);
-        let client = self.tasks.get(task).map_or(Id::NIL, |t| t.conn);
+        let (client, slot) = self.tasks.get(task).map_or((Id::NIL, Id::NIL), |t| (t.conn, t.slot));
         let private = flags & WL_M_PRIVATE != 0;
         if private && !self.conns[id].has(flag::PIPED) {
             self.make_own(id, client);
@@ -202,9 +202,7 @@ impl Core {
             self.conns[id].set(flag::NO_REUSE);
         }
         let tunnel = flags & WL_M_TUNNEL != 0;
-        if let Some(s) = self.tasks.get(task).map(|t| t.slot).filter(|_| tunnel).and_then(|s| self.slots.get_mut(s)) {
-            s.tunnel = true;
-        }
+        self.heard(slot, tunnel);
         if m.whole {
             if !tunnel {
                 self.check_early(id, call);

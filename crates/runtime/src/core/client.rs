@@ -330,7 +330,7 @@ impl Core {
         s.conn = conn;
         (s.task, s.next, s.src) = (Id::NIL, Id::NIL, Id::NIL);
         (s.answered, s.done, s.close, s.silent, s.started) = (false, false, false, false, false);
-        s.tunnel = false;
+        (s.tunnel, s.heard) = (false, false);
         (s.bytes, s.since, s.backend, s.outcome, s.fault) = (0, now, NO_BACKEND, 0, 0);
         let c = &mut self.conns[conn];
         let last = std::mem::replace(&mut c.last, slot);

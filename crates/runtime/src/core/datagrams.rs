@@ -277,6 +277,7 @@ impl Core {
             return self.end_message(id);
         }
         self.succeeded(at, issued);
+        self.heard(self.tasks.get(task).map_or(Id::NIL, |t| t.slot), false);
         let st = &self.my_stats().apps[at.a].ports[at.p];
         st.backends[at.i].latency.record(self.now.saturating_sub(issued));
         st.replies.add(1);

@@ -183,6 +183,15 @@ impl Core {
         let slot = self.tasks.get(task).map_or(Id::NIL, |t| t.slot);
         if let Some(s) = self.slots.get_mut(slot) {
             s.backend = if part > 0 { BACKENDS } else { backend };
+            s.heard = false;
+        }
+    }
+
+    /// The backend has answered: the answer to the client may be its own.
+    #[inline]
+    pub(super) fn heard(&mut self, slot: Id, tunnel: bool) {
+        if let Some(s) = self.slots.get_mut(slot) {
+            (s.heard, s.tunnel) = (true, tunnel);
         }
     }
 

@@ -263,7 +263,8 @@ impl Core {
         let open = self.slots.get(slot).is_some_and(|s| !s.answered);
         if open {
             let s = &mut self.slots[slot];
-            (s.answered, s.close) = (true, true);
+            // The answer is the program's own.
+            (s.answered, s.close, s.heard) = (true, true, false);
             self.take_outcome(a, slot);
             let answer = std::mem::take(&mut self.at_hand.bytes);
             if !self.slots[slot].silent {

@@ -64,9 +64,8 @@ impl Core {
             let class = app.app.class(c.proto, s.outcome);
             let st = &self.stats[self.index].apps[a];
             st.ports[p].classes[class].add(1);
-            if let (0, Some(b)) =
-                (s.fault, st.ports.get(s.backend.0 as usize).and_then(|q| q.backends.get(s.backend.1 as usize)))
-            {
+            let backend = || st.ports.get(s.backend.0 as usize)?.backends.get(s.backend.1 as usize);
+            if let (true, 0, Some(b)) = (s.heard, s.fault, backend()) {
                 b.classes[class].add(1);
             }
         }

@@ -424,6 +424,8 @@ pub struct Slot {
     pub since: u64,
     /// The backend that was asked last: its port and number, `NO_BACKEND`, `BACKENDS`.
     pub backend: (u16, u32),
+    /// It has answered.
+    pub heard: bool,
     /// The class of its answer (`wl_core.outcome`), and its fault.
     pub outcome: u32,
     pub fault: u16,
