@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use wireloom_tests::memcached::Service;
-use wireloom_tests::{admin, free_port, plain, python, servers, Backend, Client, Process, Wireloom, PATIENCE};
+use wireloom_tests::{admin, free_port, plain, python, redis, servers, Backend, Client, Process, Wireloom, PATIENCE};
 
 /// A file name of its own, removed when dropped.
 struct LogFile(PathBuf);
@@ -48,6 +48,58 @@ fn balancer(backend: u16, log: &LogFile, more: &[&str]) -> Process {
     let mut args = vec!["--set", list.as_str(), "--access-log", &file];
     args.extend(more);
     Wireloom::run("http_balancer", &args)
+}
+
+/// Redis: a command and its first key, in either form. Words of commands without keys stay out:
+/// they may be passwords.
+#[test]
+fn commands_of_redis_and_their_keys() {
+    if plain() {
+        return;
+    }
+    let log = LogFile::new("redis");
+    let file = log.name();
+    let proxy = redis::Service::proxy(1, &["--access-log", &file]);
+    let cases: &[(&[&str], &str, &str)] = &[
+        (&["SET", "k", "v"], "SET", "k"),
+        (&["GET", "k"], "GET", "k"),
+        (&["GET", "a\"\r\nb\0"], "GET", r"a\x22\x0D\x0Ab\x00"),
+        (&["MGET", "a", "k", "b"], "MGET", "a"),
+        (&["INCR", "n"], "INCR", "n"),
+        (&["DEL", "n", "m"], "DEL", "n"),
+        (&["MSET", "a", "1", "b", "2"], "MSET", "a"),
+        (&["OBJECT", "ENCODING", "k"], "OBJECT", "k"),
+        (&["EVAL", "return 1", "1", "key"], "EVAL", "key"),
+        (&["EVAL", "return 1", "0", "secret"], "EVAL", ""),
+        (&["AUTH", "secret"], "AUTH", ""),
+        (&["AUTH", "default", "secret"], "AUTH", ""),
+        (&["HELLO", "2", "AUTH", "default", "secret"], "HELLO", ""),
+        (&["CONFIG", "SET", "requirepass", "secret"], "CONFIG", ""),
+        (&["ACL", "SETUSER", "x", ">secret"], "ACL", ""),
+        (&["MIGRATE", "h", "1", "k", "0", "9", "AUTH", "secret"], "MIGRATE", ""),
+        (&["PING"], "PING", ""),
+    ];
+    let mut client = Client::connect(proxy.port);
+    for (words, ..) in cases {
+        client.send(redis::request(words));
+        redis::Answer::take(&mut client);
+    }
+    client.send("GET inline\r\nAUTH secret\r\n");
+    (0..2).for_each(|_| drop(redis::Answer::take(&mut client)));
+    let long = "x".repeat(5000);
+    client.send(redis::request(&["GET", &long]));
+    redis::Answer::take(&mut client);
+    let lines = log.lines(cases.len() + 3);
+    let expected = cases.iter().map(|(_, verb, key)| (verb.to_string(), key.to_string())).chain([
+        ("GET".into(), "inline".into()),
+        ("AUTH".into(), String::new()),
+        ("GET".into(), long[..250].into()),
+    ]);
+    for (line, (verb, key)) in lines.iter().zip(expected) {
+        let object = if key.is_empty() { "-".to_string() } else { format!("\"{key}\"") };
+        assert!(line.contains(&format!(" \"{verb}\" {object} ")), "{verb} {key}: {line}");
+        assert!(!line.contains("secret"), "{line}");
+    }
 }
 
 /// The columns of a line: time, port, client, method, target, status, bytes, seconds, backend,

@@ -63,6 +63,8 @@ pub fn make_in_tiers(module: &Arc<Module>, compile: &Compile) -> Result<Loaded, 
     if compile.interpret || compile.sanitize || extern_function(module).is_some() {
         return make_to_serve(module, compile);
     }
+    // The variable has no effect on code in tiers, but a mistyped one is an error all the same.
+    level(false)?;
     let source = wireloom_codegen_c::emit(module, &wireloom_codegen_c::Options::default());
     let options = in_folder(module, &CompileOptions::default());
     match wireloom_codegen_c::cached(&source, &options) {
@@ -104,11 +106,29 @@ fn later(tiers: Tiers, source: CSource, options: CompileOptions) -> Result<Later
     Ok(Later { stop, thread: Some(thread) })
 }
 
+/// The value of a variable of the environment, if it is set. A value of no use is an error: a
+/// mistyped one must not run unnoticed.
+fn variable<T>(name: &str, read: impl Fn(&str) -> Option<T>, expected: &str) -> Result<Option<T>, Failure> {
+    let Some(text) = std::env::var_os(name).filter(|v| !v.is_empty()) else { return Ok(None) };
+    let text = text.to_string_lossy();
+    match read(&text) {
+        Some(value) => Ok(Some(value)),
+        None => Err(Failure::Said(format!("the environment's `{name}={text}` is of no use; expected {expected}"))),
+    }
+}
+
 /// How far code is optimised: as `WIRELOOM_OPT` says, else fully. With the sanitizers that takes
 /// several times as long.
-fn level(sanitize: bool) -> u8 {
-    let wanted = std::env::var("WIRELOOM_OPT").ok().and_then(|o| o.parse().ok()).filter(|o| *o <= 3);
-    wanted.unwrap_or(if sanitize { 1 } else { CompileOptions::default().opt })
+fn level(sanitize: bool) -> Result<u8, Failure> {
+    let usual = if sanitize { 1 } else { CompileOptions::default().opt };
+    let wanted = variable("WIRELOOM_OPT", |o| o.parse().ok().filter(|o| *o <= 3), "0, 1, 2 or 3")?;
+    Ok(wanted.unwrap_or(usual))
+}
+
+/// Whether the environment wants programs to be compiled before they serve, as `--optimized` does.
+pub fn optimized_at_once() -> Result<bool, Failure> {
+    let wanted = variable("WIRELOOM_START", |v| (v == "optimized").then_some(()), "`optimized`")?;
+    Ok(wanted.is_some())
 }
 
 fn make_telling(
@@ -120,7 +140,7 @@ fn make_telling(
     if compile.interpret {
         return interpret(module);
     }
-    let opt = level(compile.sanitize);
+    let opt = level(compile.sanitize)?;
     let options = CompileOptions { sanitize: compile.sanitize, opt, starting, stop, ..CompileOptions::default() };
     match library(module, &options) {
         // The sanitizers read names and lines from the file.

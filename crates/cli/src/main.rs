@@ -75,6 +75,7 @@ fn refuse(e: clap::Error) -> ! {
 }
 
 fn command(cli: Cli) -> Outcome {
+    world::check_library()?;
     match cli.command {
         Command::Run(a) => run::run(*a),
         Command::Check(a) => load::check(a),

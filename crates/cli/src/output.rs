@@ -16,6 +16,7 @@ macro_rules! print {
 macro_rules! println {
     ($($text:tt)*) => { $crate::output::out(format_args!("{}\n", format_args!($($text)*))) };
 }
+#[allow(unused_macros, reason = "the runtime alone has no command that writes")]
 macro_rules! eprintln {
     () => { $crate::output::err(format_args!("\n")) };
     ($($text:tt)*) => { $crate::output::err(format_args!("{}\n", format_args!($($text)*))) };

@@ -46,7 +46,7 @@ fn run_given(mut args: Run) -> Outcome {
     let mut placed = place::place(&modules, &sets, &mut args)?;
     wireloom_runtime::listen_early(&descs.into_iter().zip(sets).collect::<Vec<_>>())?;
     let (mut programs, mut later) = (Vec::new(), Vec::new());
-    let at_once = args.optimized || std::env::var_os("WIRELOOM_START").is_some_and(|v| v == "optimized");
+    let at_once = engine::optimized_at_once()? || args.optimized;
     for ((module, cluster), picture) in modules.into_iter().map(Arc::new).zip(clusters).zip(pictures) {
         // Compiled code has its own form of tables.
         let made = if let Some(tables) = placed.tables(&module) {

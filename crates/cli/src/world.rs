@@ -12,13 +12,25 @@ mod files {
     include!(concat!(env!("OUT_DIR"), "/std_files.rs"));
 }
 
+const LIBRARY: &str = "WIRELOOM_STD";
+
+/// A mistyped folder of the library would make errors of each of its uses.
+pub fn check_library() -> Result<(), String> {
+    match std::env::var_os(LIBRARY).map(PathBuf::from) {
+        Some(folder) if !folder.is_dir() => {
+            Err(format!("the environment's `{LIBRARY}={}` is no folder", folder.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
 pub struct CliWorld {
     disk: OsWorld,
 }
 
 impl CliWorld {
     pub fn new() -> Self {
-        let root = std::env::var_os("WIRELOOM_STD").map_or_else(|| Path::new(BUILT_IN).join("std"), PathBuf::from);
+        let root = std::env::var_os(LIBRARY).map_or_else(|| Path::new(BUILT_IN).join("std"), PathBuf::from);
         CliWorld { disk: OsWorld::new(root) }
     }
 }

@@ -90,6 +90,10 @@ pub enum CompileError {
     NoCompiler {
         tried: Vec<String>,
     },
+    /// `$WIRELOOM_CC` names none.
+    NotNamed {
+        named: String,
+    },
     Io {
         path: PathBuf,
         error: io::Error,
@@ -113,6 +117,10 @@ impl fmt::Display for CompileError {
                     tried.join(", ")
                 )
             }
+            CompileError::NotNamed { named } => {
+                let place = if named.contains('/') { "there is no such file" } else { "no folder of PATH has it" };
+                write!(f, "the environment's `WIRELOOM_CC={named}` names no C compiler: {place}")
+            }
             CompileError::Io { path, error } => write!(f, "{}: {error}", path.display()),
             CompileError::Failed { command, messages } => write!(f, "the C compiler failed:\n{command}\n{messages}"),
             CompileError::Stopped => f.write_str("the compiler was stopped"),
@@ -124,16 +132,18 @@ impl std::error::Error for CompileError {}
 
 /// A compiler's command, and its version.
 pub fn find_compiler(wanted: Option<&str>) -> Result<(String, String), CompileError> {
-    let named = wanted.map(str::to_string).or_else(|| std::env::var("WIRELOOM_CC").ok().filter(|c| !c.is_empty()));
     let dirs = std::env::var_os("PATH").unwrap_or_default();
-    let found = match &named {
-        Some(c) => find(c, &dirs).map(|path| (named_from_anywhere(c), path)),
-        None => newest_clang(&dirs).or_else(|| Some(("gcc".to_string(), find("gcc", &dirs)?))),
+    let by_name = |c: &str| find(c, &dirs).map(|path| (named_from_anywhere(c), path));
+    let variable = std::env::var_os("WIRELOOM_CC").filter(|c| !c.is_empty());
+    let found = match (wanted, variable.map(|v| v.to_string_lossy().into_owned())) {
+        (Some(c), _) => by_name(c).ok_or_else(|| CompileError::NoCompiler { tried: vec![c.into()] }),
+        (None, Some(named)) => by_name(&named).ok_or(CompileError::NotNamed { named }),
+        (None, None) => newest_clang(&dirs)
+            .or_else(|| Some(("gcc".to_string(), find("gcc", &dirs)?)))
+            .ok_or_else(|| CompileError::NoCompiler { tried: vec!["clang".into(), "gcc".into()] }),
     };
     // Asking a compiler for its version costs 20 ms; its file's size and time say as much.
-    found.map(|(cc, path)| (cc, stamp(&path))).ok_or_else(|| CompileError::NoCompiler {
-        tried: named.map_or_else(|| vec!["clang".into(), "gcc".into()], |c| vec![c]),
-    })
+    found.map(|(cc, path)| (cc, stamp(&path)))
 }
 
 /// A path that begins here is one from the root: the compiler is started in another folder.
@@ -202,7 +212,10 @@ pub(crate) fn of_no_use(dir: &Path, error: &CompileError) -> Option<io::Error> {
             Some(io::Error::new(error.kind(), format!("{}: {error}", path.display())))
         }
         CompileError::Failed { .. } => Folder::open(dir).and_then(|f| f.try_room()).err(),
-        CompileError::Io { .. } | CompileError::NoCompiler { .. } | CompileError::Stopped => None,
+        CompileError::Io { .. }
+        | CompileError::NoCompiler { .. }
+        | CompileError::NotNamed { .. }
+        | CompileError::Stopped => None,
     }
 }
 

@@ -50,6 +50,21 @@ const REMEDIES: &[(Part, &str, &str)] = &[
         "E0607",
         "where it is built: `http.Response { headers: [ … ] … }`",
     ),
+    (
+        Member("queue q as http.Request { longest 16KiB }  every 1s { q.pop() }  on q(m) { let _ = call srv[0](m) else { return } }"),
+        "E0702",
+        "of the parts that a unit of your own has in the queue",
+    ),
+    (
+        Member("queue q as http.Request { longest 16KiB }  every 1s { q.pop() }  on q(m) { let b = m.data else { return }  log b }"),
+        "E0301",
+        "a queue keeps such bytes as a value of a unit of your own",
+    ),
+    (
+        Member("queue q as http.Request { longest 16KiB }  every 1s { q.pop() }  on q(m) { let b = m.data else \"\"  log b }"),
+        "E0309",
+        "a queue keeps such bytes as a value of a unit of your own",
+    ),
     (Service("req.headers[\"x\"] = \"b\""), "E0313", "by `append req.headers { … }`"),
     (Service("remove req.headers[\"x\"]"), "E0707", "by `remove req.headers where …`"),
     (Service("let xs = [1, 2]  xs[0] = 3"), "E0313", "only entries of tables can"),

@@ -232,12 +232,10 @@ impl Given {
         }
         let i = desc.params.iter().position(|p| p.name == name).ok_or_else(|| no_such("parameter", name, desc))?;
         let form = &desc.params[i].form;
-        let v = match text.trim().parse::<u16>() {
-            Ok(port) if *form == Form::OrPort => Ok(ParamValue::Endpoints(vec![format!("0.0.0.0:{port}")])),
-            _ => parse_as(desc.params[i].ty, form, text),
-        };
+        let bare_port = *form == Form::OrPort && number(text.trim()).is_ok();
+        let v = if bare_port { all_ipv4(text) } else { parse_as(desc.params[i].ty, form, text) };
         let wrong = |e: String| {
-            if *form == Form::Plain {
+            if *form == Form::Plain || bare_port {
                 e
             } else {
                 format!("expected {}, as in {}", expected(desc.params[i].ty, form), example(&desc.params[i]))
@@ -247,6 +245,12 @@ impl Given {
             Some(v.map_err(wrong).map_err(|e| Error::Param(format!("parameter `{name}`: {e}{}", got(&e, text))))?);
         Ok(())
     }
+}
+
+/// The endpoint of a port's number: all IPv4 addresses.
+fn all_ipv4(port: &str) -> Result<ParamValue, String> {
+    let ParamValue::UInt(port) = parse(ParamType::UInt(16), port)? else { return Err("expected a port".into()) };
+    Ok(ParamValue::Endpoints(vec![format!("0.0.0.0:{port}")]))
 }
 
 /// The value as given, where the error does not quote a part of it.

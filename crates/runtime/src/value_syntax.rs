@@ -225,7 +225,7 @@ pub fn expected(ty: ParamType, form: &Form) -> String {
         (_, ParamType::Bool) => "true or false".into(),
         (_, ParamType::Duration) => "a duration, as in 10ms".into(),
         (_, ParamType::Bytes(n)) => format!("at most {n} bytes"),
-        (Form::OrPort, _) => "ADDRESS:PORT, or the number of a port".into(),
+        (Form::OrPort, _) => "ADDRESS:PORT such as [::1]:8080, or the number of a port".into(),
         (_, ParamType::Endpoint | ParamType::Endpoints(_)) => "host:port".into(),
         (_, ParamType::Texts(most, size)) => format!("at most {most} texts of {size} bytes, with commas between"),
     }

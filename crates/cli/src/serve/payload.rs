@@ -8,8 +8,11 @@
 //! checked, and it runs.
 
 use aws_lc_rs::digest::{Context, SHA256};
+use std::ffi::{CStr, OsStr};
 use std::fs;
 use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 
 const MAGIC: &[u8; 16] = b"wireloom-build-3";
 const DIGEST: usize = 32;
@@ -40,9 +43,36 @@ impl Payload {
     }
 }
 
+/// The file of the running executable. Where there is no `/proc`, the kernel's word for the name
+/// by which it was started leads to it.
+fn own_file() -> io::Result<fs::File> {
+    const LINK: &str = "/proc/self/exe";
+    let error = match fs::File::open(LINK) {
+        Ok(file) => return Ok(file),
+        Err(e) => e,
+    };
+    let wrong = |e: io::Error, more: String| {
+        io::Error::new(e.kind(), format!("cannot read the file of this executable: {LINK}: {error}{more}"))
+    };
+    let Some(name) = started_as() else { return Err(wrong(io::ErrorKind::NotFound.into(), String::new())) };
+    fs::File::open(&name).map_err(|e| {
+        let more = format!("; {}: {e}", name.display());
+        wrong(e, more)
+    })
+}
+
+/// The name by which this executable was started.
+fn started_as() -> Option<PathBuf> {
+    // SAFETY: a plain call; the result is an address, or 0.
+    let name = unsafe { libc::getauxval(libc::AT_EXECFN) } as *const libc::c_char;
+    // SAFETY: if it is not null, it is a C string on the first stack, which lives as the process.
+    let name = (!name.is_null()).then(|| unsafe { CStr::from_ptr(name) })?;
+    Some(PathBuf::from(OsStr::from_bytes(name.to_bytes())))
+}
+
 /// The payload of the running executable, if it has one.
 pub fn of_this_executable() -> io::Result<Option<Payload>> {
-    let mut file = fs::File::open("/proc/self/exe")?;
+    let mut file = own_file()?;
     let end = file.metadata()?.len();
     let own = own_end(&mut file)?.unwrap_or(end);
     let wrong = |what| io::Error::new(io::ErrorKind::InvalidData, what);

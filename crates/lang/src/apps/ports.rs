@@ -358,8 +358,6 @@ impl Compiler<'_> {
                 let name = &self.m.params[id.0 as usize].name;
                 let hint = if !listen {
                     format!("declare its servers: `param {name}: list<endpoint, 64>`")
-                } else if t.is_int() {
-                    format!("declare it as a port's number: `param {name}: u16`")
                 } else {
                     format!("declare it as an address or a port's number: `param {name}: endpoint or u16`")
                 };

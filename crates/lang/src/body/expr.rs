@@ -556,7 +556,12 @@ impl Lower<'_, '_> {
         }
         let d = Diagnostic::error("E0702", self.sent_at, "the protocol asks for the client, and there is none here");
         let d = d.label("sent for no client").also(asked, "its `forward` clause asks here");
-        Err(self.cx.report(d.hint("send a message that is built here")))
+        let hint = if self.popping.is_empty() {
+            "send a message that is built here"
+        } else {
+            "send a message that is built here, of the parts that a unit of your own has in the queue: `queue q as Copy`"
+        };
+        Err(self.cx.report(d.hint(hint)))
     }
 
     fn conn_field(&mut self, name: &Ident) -> R<Val> {

@@ -233,6 +233,10 @@ impl Lower<'_, '_> {
 
     /// The remedy for streamed bytes in the place of a value.
     pub fn streamed(&self) -> &'static str {
+        if !self.popping.is_empty() {
+            return "a queue keeps such bytes as a value of a unit of your own: `Copy { body: req.data … } -> q`, from a \
+                    port with `{ hold_body 64KiB else pass }`";
+        }
         "its bytes are still to come; `{ hold_body 64KiB else pass }` at the message's port makes them a value"
     }
 }

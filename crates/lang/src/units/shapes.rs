@@ -34,7 +34,11 @@ impl Builder<'_, '_> {
         };
         let caseless = matches!(self.ir(id).kind, FieldKind::Bytes { caseless: true, .. });
         if let Some(kind) = head.or {
-            self.ir(id).too_long = kind;
+            let field = self.ir(id);
+            field.too_long = kind;
+            if matches!(field.kind, FieldKind::Number { .. }) {
+                field.bad = kind;
+            }
         }
         if !self.seq.contains(&id) {
             self.seq.push(id);

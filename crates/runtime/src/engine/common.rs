@@ -146,22 +146,24 @@ impl RawAddr {
 
 /// A TCP socket; `flags` beyond SOCK_CLOEXEC (SOCK_NONBLOCK for epoll).
 pub fn tcp_socket(addr: SocketAddr, flags: i32) -> io::Result<OwnedFd> {
-    let family = if addr.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
-    // SAFETY: a plain system call; the descriptor it returns has no other owner.
-    unsafe {
-        let fd = check(libc::socket(family, libc::SOCK_STREAM | libc::SOCK_CLOEXEC | flags, 0))?;
-        Ok(OwnedFd::from_raw_fd(fd))
-    }
+    socket_for(addr, libc::SOCK_STREAM | flags)
 }
 
 /// A UDP socket that does not block.
 pub fn udp_socket(addr: SocketAddr) -> io::Result<OwnedFd> {
+    socket_for(addr, libc::SOCK_DGRAM | libc::SOCK_NONBLOCK)
+}
+
+/// A socket of the address's family. One on `[::]` takes IPv4 clients too, whatever the machine's
+/// default is (`net.ipv6.bindv6only`).
+fn socket_for(addr: SocketAddr, kind: i32) -> io::Result<OwnedFd> {
     let family = if addr.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
     // SAFETY: a plain system call; the descriptor it returns has no other owner.
-    unsafe {
-        let fd = check(libc::socket(family, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK, 0))?;
-        Ok(OwnedFd::from_raw_fd(fd))
+    let fd = unsafe { OwnedFd::from_raw_fd(check(libc::socket(family, kind | libc::SOCK_CLOEXEC, 0))?) };
+    if addr.is_ipv6() {
+        set_option(fd.as_raw_fd(), libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, 0)?;
     }
+    Ok(fd)
 }
 
 pub fn set_option(fd: RawFd, level: i32, name: i32, value: i32) -> io::Result<()> {

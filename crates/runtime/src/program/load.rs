@@ -3,9 +3,10 @@
 use super::{Packets, Program};
 use crate::abi::*;
 use crate::error::Error;
-use std::ffi::{c_void, CStr, CString};
+use std::ffi::{c_void, CStr, CString, OsString};
 use std::io::Write;
 use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU32;
 
@@ -17,6 +18,34 @@ fn memory_path(fd: i32) -> PathBuf {
     let n = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     let mark: String = (0..u32::BITS).map(|bit| if n >> bit & 1 == 0 { "/" } else { "./" }).collect();
     PathBuf::from(format!("/proc/self/fd/{mark}{fd}"))
+}
+
+/// A file that only this user can read or write, until it is dropped.
+struct TemporaryFile {
+    path: PathBuf,
+}
+
+impl TemporaryFile {
+    fn holding(folder: &Path, bytes: &[u8]) -> std::io::Result<TemporaryFile> {
+        let mut name = folder.join("wireloom-program-XXXXXX").into_os_string().into_encoded_bytes();
+        name.push(0);
+        // SAFETY: the name ends with a zero behind six X, which the call replaces in place.
+        let fd = unsafe { libc::mkostemp(name.as_mut_ptr().cast(), libc::O_CLOEXEC) };
+        if fd < 0 {
+            return Err(std::io::Error::last_os_error());
+        }
+        name.pop();
+        let made = TemporaryFile { path: PathBuf::from(OsString::from_vec(name)) };
+        // SAFETY: the descriptor was made just now and has no other owner.
+        std::fs::File::from(unsafe { OwnedFd::from_raw_fd(fd) }).write_all(bytes)?;
+        Ok(made)
+    }
+}
+
+impl Drop for TemporaryFile {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.path);
+    }
 }
 
 impl Program {
@@ -31,7 +60,28 @@ impl Program {
         // SAFETY: the descriptor was made just now and has no other owner.
         let mut file = std::fs::File::from(unsafe { OwnedFd::from_raw_fd(fd) });
         file.write_all(library).map_err(fail)?;
-        Program::open(&memory_path(fd))
+        let path = memory_path(fd);
+        if path.exists() {
+            return Program::open(&path);
+        }
+        Program::load_by_file(library)
+    }
+
+    /// Loads a compiled program without `/proc`, by a file that has no name any more when this
+    /// returns. A folder may be missing, read-only, or refuse code.
+    fn load_by_file(library: &[u8]) -> Result<Program, Error> {
+        let mut failed = Vec::new();
+        for folder in [std::env::temp_dir(), "/dev/shm".into(), "/run".into(), "/".into()] {
+            let io = |e| Error::Io(folder.display().to_string(), e);
+            match TemporaryFile::holding(&folder, library).map_err(io).and_then(|f| Program::open(&f.path)) {
+                Ok(program) => return Ok(program),
+                Err(e) => failed.push(e.to_string()),
+            }
+        }
+        Err(Error::Program(format!(
+            "cannot load the program: there is no /proc, and no folder for a temporary file: {}",
+            failed.join("; ")
+        )))
     }
 
     /// Loads a compiled program from a file that does not change while the process lives.
