@@ -30,8 +30,8 @@ pub(crate) use notice;
 /// From now on warnings and notices are written, or what `RUST_LOG` says.
 pub fn write_messages() {
     let wanted = std::env::var("RUST_LOG").ok();
-    let mut filter = env_logger::Builder::new();
-    filter.parse_filters(wanted.as_deref().unwrap_or("warn"));
+    let mut filter = env_filter::Builder::new();
+    filter.parse(wanted.as_deref().unwrap_or("warn"));
     let lines = Lines { filter: filter.build(), notices: wanted.is_none(), coloured: is_coloured() };
     log::set_max_level(lines.filter.filter().max(if lines.notices { LevelFilter::Info } else { LevelFilter::Off }));
     // There is no other logger.
@@ -49,7 +49,7 @@ fn is_coloured() -> bool {
 }
 
 struct Lines {
-    filter: env_logger::Logger,
+    filter: env_filter::Filter,
     notices: bool,
     coloured: bool,
 }
