@@ -43,9 +43,9 @@ fn explain_takes_settings() {
     let two = ["--set", "servers=127.0.0.1:1,127.0.0.1:2", "--set", "client.max_connections=7", "--set", "port=99"];
     let told = explain(&two).out;
     for says in [
-        "port        u16, set to 99",
+        "port        endpoint or u16, set to 0.0.0.0:99",
         "policy      bytes<16>, default \"hash\"",
-        "listen tcp(port = 99)",
+        "listen tcp(port = 0.0.0.0:99)",
         "at most 7 connections",
         "; 2 backends: ",
     ] {

@@ -51,17 +51,17 @@ const REMEDIES: &[(Part, &str, &str)] = &[
         "where it is built: `http.Response { headers: [ … ] … }`",
     ),
     (
-        Member("queue q as http.Request { longest 16KiB }  every 1s { q.pop() }  on q(m) { let _ = call srv[0](m) else { return } }"),
+        Member("queue q as http.Request { depth 9, longest 16KiB }  every 1s { let _ = q.pop() }  on q(m) { let _ = call srv[0](m) else { return } }"),
         "E0702",
         "of the parts that a unit of your own has in the queue",
     ),
     (
-        Member("queue q as http.Request { longest 16KiB }  every 1s { q.pop() }  on q(m) { let b = m.data else { return }  log b }"),
+        Member("queue q as http.Request { depth 9, longest 16KiB }  every 1s { let _ = q.pop() }  on q(m) { let b: bytes<9> = m.data else { return }  log b }"),
         "E0301",
         "a queue keeps such bytes as a value of a unit of your own",
     ),
     (
-        Member("queue q as http.Request { longest 16KiB }  every 1s { q.pop() }  on q(m) { let b = m.data else \"\"  log b }"),
+        Member("queue q as http.Request { depth 9, longest 16KiB }  every 1s { let _ = q.pop() }  on q(m) { let b = m.data else \"\"  log b }"),
         "E0309",
         "a queue keeps such bytes as a value of a unit of your own",
     ),
@@ -223,7 +223,7 @@ fn names_from_elsewhere() {
             "unit U { n: u8 }\nprotocol p { stateless  request U  response U }\napp a {\n    param port: u32 = 80\n    \
              port client = listen tcp(port) as p\n    on client(r) { reply r }\n}\n"
                 .into(),
-            "`param port: u16`",
+            "`param port: endpoint or u16`",
         ),
         ("unit U { text: bytes<10> [size]  size: u8 }\n".into(), "the field `size` stands behind this place"),
         (
