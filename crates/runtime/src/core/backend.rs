@@ -209,6 +209,7 @@ impl Core {
             }
             self.finish_call(id, call);
         } else {
+            self.put_first(id, call);
             let c = &mut self.conns[id];
             c.mode = Mode::Tail;
             c.sink = Sink::Undecided;
@@ -283,6 +284,7 @@ impl Core {
         } else if self.can_close_alone(id) {
             self.close_conn(id, false);
         } else {
+            self.put_first(id, call);
             let c = &mut self.conns[id];
             (c.mode, c.sink) = (Mode::Tail, Sink::Discard);
         }

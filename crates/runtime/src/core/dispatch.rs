@@ -504,6 +504,25 @@ impl Core {
         self.calls[before].next = next;
     }
 
+    /// Puts a call in front of the others of its connection. Its answer has come before theirs, and
+    /// the connection's next bytes are of it.
+    pub(super) fn put_first(&mut self, conn: Id, call: Id) {
+        let c = &self.conns[conn];
+        let (first, prover, unanswered) = (c.first, c.prover, c.has(flag::UNANSWERED));
+        if first == call {
+            return;
+        }
+        self.unlink_call(conn, call);
+        self.calls[call].next = first;
+        self.calls[first].before = call;
+        let c = &mut self.conns[conn];
+        (c.first, c.prover) = (call, prover);
+        c.count += 1;
+        if unanswered {
+            c.set(flag::UNANSWERED)
+        }
+    }
+
     pub(super) fn free_call(&mut self, call: Id) {
         let c = &mut self.calls[call];
         if !c.releases.is_nil() {

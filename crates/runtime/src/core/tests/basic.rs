@@ -1,6 +1,7 @@
 //! Requests and replies: order, fragmentation, gather, hold, tails.
 
 use super::*;
+use crate::engine::memory::Ending;
 
 #[test]
 fn echo_and_pipelining() {
@@ -237,5 +238,51 @@ fn answers_are_matched_by_id_and_carry_the_clients() {
         s.settle();
     }
     assert_eq!(text(&c), "r0A 1\nD0A:3 2\nabc");
+    assert_clean(&mut s);
+}
+
+/// Two clients ask over one connection, and the second one's answer comes first, in pieces.
+fn second_answer_begins() -> (Sim, [Peer; 3], Vec<u8>) {
+    let mut s = Sim::new(vec![test_program::app_by_id(&[])]).unwrap();
+    let (a, b) = (s.client("client").unwrap(), s.client("client").unwrap());
+    a.send(b"g0A one\n");
+    s.settle();
+    b.send(b"g0B two\n");
+    s.settle();
+    let x = s.backend("backends", 0).unwrap();
+    let asked = x.receive();
+    let lines: Vec<&[u8]> = asked.split_inclusive(|b| *b == b'\n').collect();
+    let with_id = |answer: &str, line: &[u8]| {
+        let mut bytes = answer.as_bytes().to_vec();
+        bytes[1..3].copy_from_slice(&line[1..3]);
+        bytes
+    };
+    // A short one would be passed on when it is complete.
+    x.send(&with_id(&format!("D__:20000 2\n{}", "a".repeat(19_998)), lines[1]));
+    s.settle();
+    assert_eq!((text(&a).as_str(), text(&b).len()), ("", "D0B:20000 2\n".len() + 19_998));
+    let first = with_id("r__ 1\n", lines[0]);
+    (s, [a, b, x], first)
+}
+
+#[test]
+fn an_answer_that_streams_ends_its_own_call() {
+    let (mut s, [a, b, x], first) = second_answer_begins();
+    x.send(b"bc");
+    s.settle();
+    assert_eq!(text(&b), "bc");
+    x.send(&first);
+    s.settle();
+    assert_eq!(text(&a), "r0A 1\n");
+    assert_clean(&mut s);
+}
+
+#[test]
+fn an_answer_that_is_cut_off_ends_its_own_call() {
+    let (mut s, [a, b, x], _) = second_answer_begins();
+    x.finish();
+    s.settle();
+    assert_ne!(b.ending(), Ending::Open, "the second answer is cut off");
+    assert_eq!(text(&a), "!8\n", "the first one is lost");
     assert_clean(&mut s);
 }
