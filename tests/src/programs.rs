@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use wireloom_interp::differential::{HandlerAct, Mock};
 use wireloom_ir::{FuncBody, Module, TestKind};
-use wireloom_runtime::Program;
+use wireloom_runtime::{App, Program, Sim};
 use wireloom_syntax::source::OsWorld;
 
 /// A module, its meaning, and its twin by a backend. The interpreter runs the graph of elements as
@@ -160,6 +160,16 @@ fn by_c(module: &Module, level: u8) -> Result<Option<Program>, String> {
         }
         Err(e) => Err(e.to_string()),
     }
+}
+
+/// An app's output at its port `client` for one message: nothing, if it gives none.
+pub fn answer(module: &Module, program: &Program, message: &[u8]) -> Vec<u8> {
+    let app = App::new(program.clone(), module.desc(), &[]).expect("the app starts");
+    let mut sim = Sim::new(vec![app]).expect("the app is simulated");
+    let client = sim.client("client").expect("it accepts");
+    client.send(message);
+    sim.settle();
+    client.receive()
 }
 
 /// The seeds of a random test: the usual number, or `WIRELOOM_SEEDS` for a long run. That is a

@@ -91,26 +91,27 @@ fn addresses_of_parameters_are_addresses() {
     refused(&explain("i=1"), &["expected an IPv4 address"]);
 }
 
-/// An app may have a port of frames without anything that handles or sends some.
-#[test]
-fn a_frame_port_without_a_handler() {
-    let folder = Folder::new("unhandled");
+/// A timer runs `n` times within a wait of a test, in an app whose port of frames nothing handles.
+fn counted(period: &str, wait: &str, n: u32) {
+    let folder = Folder::new("counted");
     let file = folder.path().join("a.loom");
-    let app = "app a { port w = memory(\"w\")  state n: u32  every 10ms { n += 1 } }\n\
-               test \"a\" of a { wait 1s  expect n == 100 }\n";
+    let app = format!(
+        "app a {{ port w = memory(\"w\")  state n: u32  every {period} {{ n += 1 }} }}\n\
+         test \"a\" of a {{ wait {wait}  expect n == {n} }}\n"
+    );
     std::fs::write(&file, app).expect("the folder is writable");
     let out = Wireloom::command(&["test", &file.to_string_lossy()]);
     assert!(out.code == Some(0) && out.text.contains("1 passed"), "{}", out.text);
 }
 
+/// An app may have a port of frames without anything that handles or sends some.
+#[test]
+fn a_frame_port_without_a_handler() {
+    counted("10ms", "1s", 100)
+}
+
 /// Time that passes in a test leaves out no run of a timer, however long it is.
 #[test]
 fn a_long_wait_runs_every_timer() {
-    let folder = Folder::new("wait");
-    let file = folder.path().join("a.loom");
-    let app = "app a { port w = memory(\"w\")  state n: u32  every 10us { n += 1 } }\n\
-               test \"a\" of a { wait 3s  expect n == 300000 }\n";
-    std::fs::write(&file, app).expect("the folder is writable");
-    let out = Wireloom::command(&["test", &file.to_string_lossy()]);
-    assert!(out.code == Some(0) && out.text.contains("1 passed"), "{}", out.text);
+    counted("10us", "3s", 300_000)
 }

@@ -4,19 +4,9 @@
 use std::sync::Arc;
 use wireloom_interp::generate::Generator;
 use wireloom_ir::Module;
-use wireloom_runtime::{App, Program, Sim};
-use wireloom_tests::programs::{no_internal_errors, seeds, twins_of};
+use wireloom_tests::programs::{answer, no_internal_errors, seeds, twins_of};
 
 const FILE: &str = "tests/programs/list_ends.loom";
-
-fn answer(module: &Module, program: &Program, message: &[u8]) -> Vec<u8> {
-    let app = App::new(program.clone(), module.desc(), &[]).expect("the app starts");
-    let mut sim = Sim::new(vec![app]).expect("the app is simulated");
-    let client = sim.client("client").expect("it accepts");
-    client.send(message);
-    sim.settle();
-    client.receive()
-}
 
 /// For random messages, the answer is that of the model; none: the message would not be valid.
 /// Both happen.

@@ -7,20 +7,9 @@ use wireloom_interp::generate::Generator;
 use wireloom_interp::grammar::args;
 use wireloom_interp::{parse_message, Parsed};
 use wireloom_ir::{Module, UnitId};
-use wireloom_runtime::{App, Program, Sim};
-use wireloom_tests::programs::{no_internal_errors, seeds, twins_of};
+use wireloom_tests::programs::{answer, no_internal_errors, seeds, twins_of};
 
 const FILE: &str = "tests/programs/rebuild.loom";
-
-/// The app's output for one message: the message built again, or nothing if it has declined.
-fn again(module: &Module, program: &Program, message: &[u8]) -> Vec<u8> {
-    let app = App::new(program.clone(), module.desc(), &[]).expect("the app starts");
-    let mut sim = Sim::new(vec![app]).expect("the app is simulated");
-    let client = sim.client("client").expect("it accepts");
-    client.send(message);
-    sim.settle();
-    client.receive()
-}
 
 /// The named fields and their values; bytes without a name (blanks, line ends) have several forms.
 fn fields(module: &Module, unit: UnitId, bytes: &[u8]) -> String {
@@ -49,10 +38,10 @@ fn rebuilds_of(app: &str, tried: u64, least: usize, built: usize, same: usize) {
     for seed in seeds(tried) {
         let Some(message) = Generator::new(module, seed).message(unit, &args) else { continue };
         made += 1;
-        let first = again(module, &t.interpreted, &message);
+        let first = answer(module, &t.interpreted, &message);
         assert_eq!(
             first.escape_ascii().to_string(),
-            again(module, compiled, &message).escape_ascii().to_string(),
+            answer(module, compiled, &message).escape_ascii().to_string(),
             "{app}, seed {seed}: left interpreted, right compiled"
         );
         if first.is_empty() {
@@ -65,7 +54,7 @@ fn rebuilds_of(app: &str, tried: u64, least: usize, built: usize, same: usize) {
             fields(module, unit, &first),
             "{app}, seed {seed}: left as it came, right built again"
         );
-        let second = again(module, &t.interpreted, &first);
+        let second = answer(module, &t.interpreted, &first);
         assert_eq!(
             first.escape_ascii().to_string(),
             second.escape_ascii().to_string(),
@@ -131,11 +120,11 @@ fn lengths_are_those_of_what_follows() {
     let mut built = 0;
     for seed in seeds(150) {
         let Some(values) = Generator::new(module, seed).message(protocol.request, &[]) else { continue };
-        let message = again(module, &of_values.interpreted, &values);
-        assert_eq!(message.escape_ascii().to_string(), again(module, compiled, &values).escape_ascii().to_string());
+        let message = answer(module, &of_values.interpreted, &values);
+        assert_eq!(message.escape_ascii().to_string(), answer(module, compiled, &values).escape_ascii().to_string());
         let read = fields(module, unit, &message);
         assert!(!read.starts_with("not read"), "{read}");
-        let second = again(&of_frames.module, &of_frames.interpreted, &message);
+        let second = answer(&of_frames.module, &of_frames.interpreted, &message);
         assert_eq!(message.escape_ascii().to_string(), second.escape_ascii().to_string());
         built += 1;
     }

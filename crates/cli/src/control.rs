@@ -190,18 +190,11 @@ fn running() -> Vec<Running> {
     for (path, pid) in control::sockets() {
         match hello(&path) {
             Some(found) => all.push(found),
-            None if pid.is_some_and(is_gone) && is_ours(&path) => drop(std::fs::remove_file(&path)),
+            None if pid.is_some_and(wireloom_codegen_c::is_gone) && is_ours(&path) => drop(std::fs::remove_file(&path)),
             None => {}
         }
     }
     all
-}
-
-/// Whether no process has this number. One of another user counts as there.
-fn is_gone(pid: u32) -> bool {
-    // SAFETY: a plain system call, which sends nothing.
-    let sent = unsafe { libc::kill(pid as libc::pid_t, 0) };
-    sent != 0 && std::io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH)
 }
 
 fn is_ours(path: &Path) -> bool {

@@ -8,22 +8,18 @@ use std::io::{self, ErrorKind, Write};
 /// SIGPIPE.
 pub const READER_GONE: i32 = 141;
 
-#[allow(unused_macros, reason = "the runtime alone has no command that writes")]
 macro_rules! print {
     ($($text:tt)*) => { $crate::output::out(format_args!($($text)*)) };
 }
-#[allow(unused_macros, reason = "the runtime alone has no command that writes")]
 macro_rules! println {
     ($($text:tt)*) => { $crate::output::out(format_args!("{}\n", format_args!($($text)*))) };
 }
-#[allow(unused_macros, reason = "the runtime alone has no command that writes")]
 macro_rules! eprintln {
     () => { $crate::output::err(format_args!("\n")) };
     ($($text:tt)*) => { $crate::output::err(format_args!("{}\n", format_args!($($text)*))) };
 }
 
 /// Writes to the standard output. The command ends where that fails.
-#[allow(dead_code, reason = "the runtime alone has no command that writes")]
 pub fn out(text: Arguments) {
     if let Err(e) = io::stdout().write_fmt(text) {
         failed(&e)
@@ -31,7 +27,6 @@ pub fn out(text: Arguments) {
 }
 
 /// The standard output, for what takes a writer.
-#[allow(dead_code, reason = "the runtime alone has no command that writes")]
 pub struct Stdout;
 
 impl Write for Stdout {
@@ -44,7 +39,6 @@ impl Write for Stdout {
 }
 
 /// Ends the command: quietly if its reader has gone.
-#[allow(dead_code, reason = "the runtime alone has no command that writes")]
 pub fn failed(e: &io::Error) -> ! {
     if e.kind() == ErrorKind::BrokenPipe {
         std::process::exit(READER_GONE)

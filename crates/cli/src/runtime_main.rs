@@ -1,9 +1,6 @@
 //! `wireloom-runtime`: the executable to which `wireloom build` appends a program. It has no
 //! compiler, and runs the program that it carries.
 
-#[macro_use]
-mod output;
-
 mod serve;
 
 use std::process::ExitCode;

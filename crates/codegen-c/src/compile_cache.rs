@@ -375,11 +375,15 @@ const LEFT: Duration = Duration::from_secs(3600);
 /// Whether a file of this process's user was left by a process that is gone: it has not been
 /// written to for an hour.
 pub fn is_left(pid: u32, meta: &fs::Metadata) -> bool {
-    let gone = i32::try_from(pid).is_ok_and(|pid| {
+    is_gone(pid) && is_old(meta)
+}
+
+/// Whether no process has this number. One of another user counts as there.
+pub fn is_gone(pid: u32) -> bool {
+    i32::try_from(pid).is_ok_and(|pid| {
         // SAFETY: a plain system call, which sends nothing.
         pid > 0 && unsafe { libc::kill(pid, 0) } != 0 && io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH)
-    });
-    gone && is_old(meta)
+    })
 }
 
 /// Whether a file of this process's user has not been written to for an hour.

@@ -54,7 +54,7 @@ mod view_rooms;
 pub mod xdp;
 
 pub use compile::{cached, compile, find_compiler, kept, newest_clang_here, CompileError, CompileOptions, Compiled};
-pub use compile_cache::{is_left, PrivateFolder};
+pub use compile_cache::{is_gone, is_left, PrivateFolder};
 pub use extern_check::{extern_problems, ExternProblem};
 pub use stop_compilers::Stop;
 use wireloom_ir as ir;

@@ -339,7 +339,7 @@ fn begins(m: &crate::Module, packet: Option<crate::UnitId>) -> Begins {
 /// functions that have been looked at.
 fn sends_frames(m: &crate::Module, block: &crate::Block, seen: &mut BTreeSet<u32>) -> bool {
     use crate::StmtKind::{Frame, Output, Queue, Send, SendFrame};
-    let (mut sends, mut calls) = (false, Vec::new());
+    let mut sends = false;
     crate::walk::stmts(block, &mut |s| {
         sends |= matches!(
             &s.kind,
@@ -350,13 +350,8 @@ fn sends_frames(m: &crate::Module, block: &crate::Block, seen: &mut BTreeSet<u32
                 | Output { .. }
         )
     });
-    crate::walk::block_exprs(block, &mut |e| {
-        if let crate::ExprKind::Call(f, _) = &*e.kind {
-            calls.push(*f)
-        }
-    });
     sends
-        || calls.into_iter().any(|f| {
+        || crate::walk::calls(block).into_iter().any(|f| {
             seen.insert(f.0)
                 && matches!(&m.funcs[f.index()].body, crate::FuncBody::Body(body) if sends_frames(m, &body.block, seen))
         })

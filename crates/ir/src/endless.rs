@@ -93,13 +93,7 @@ impl Handles {
 
     /// Functions that pop are part of the handlers that call them.
     fn functions(&mut self, m: &Module, block: &[Stmt]) {
-        let mut called = Vec::new();
-        walk::block_exprs(block, &mut |e| {
-            if let ExprKind::Call(f, _) = &*e.kind {
-                called.push(*f);
-            }
-        });
-        for f in called {
+        for f in walk::calls(block) {
             if let Some(Func { body: FuncBody::Body(b), .. }) = m.funcs.get(f.index()) {
                 self.block(m, &b.block);
             }

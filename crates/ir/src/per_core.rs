@@ -81,13 +81,7 @@ fn in_block(m: &Module, block: &[Stmt], called: &mut BTreeSet<FuncId>, found: &m
         };
         found.push(Misuse { table: stmt.table(), span: s.span, removes })
     });
-    let mut functions = Vec::new();
-    walk::block_exprs(block, &mut |e| {
-        if let ExprKind::Call(f, _) = &*e.kind {
-            functions.push(*f)
-        }
-    });
-    for f in functions {
+    for f in walk::calls(block) {
         let Some(FuncBody::Body(b)) = m.funcs.get(f.index()).map(|f| &f.body) else { continue };
         if called.insert(f) {
             in_block(m, &b.block, called, found)

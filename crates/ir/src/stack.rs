@@ -105,17 +105,18 @@ pub struct TooLarge {
 pub struct Stacks<'m> {
     m: &'m Module,
     funcs: Vec<Option<StackNeed>>,
-    /// Bytes that the bodies of inputs take by themselves.
-    inputs: Vec<u64>,
+    /// The stacks of the bodies of inputs, without those that they lead to.
+    inputs: Vec<StackNeed>,
 }
 
 impl<'m> Stacks<'m> {
     pub fn new(m: &'m Module) -> Self {
-        let mut all = Stacks { m, funcs: vec![None; m.funcs.len()], inputs: vec![0; m.inputs.len()] };
+        let mut all =
+            Stacks { m, funcs: vec![None; m.funcs.len()], inputs: vec![StackNeed::default(); m.inputs.len()] };
         (0..m.funcs.len()).for_each(|f| all.func(FuncId(f as u32)));
         for i in 0..m.inputs.len() {
             if let Some(b) = m.input_body(InputId(i as u32)) {
-                all.inputs[i] = all.own(b, Span::default()).bytes
+                all.inputs[i] = all.own(b, Span::default())
             }
         }
         all
@@ -133,12 +134,10 @@ impl<'m> Stacks<'m> {
     pub fn too_large(&mut self) -> Vec<TooLarge> {
         let m = self.m;
         let mut found: Vec<TooLarge> = Vec::new();
-        let mut beyond = vec![false; m.funcs.len()];
         for (n, f) in m.funcs.iter().enumerate() {
             let need = self.known(FuncId(n as u32));
-            beyond[n] = need.bytes > LIMIT;
             let FuncBody::Body(b) = &f.body else { continue };
-            if beyond[n] && !self.calls(&b.block).iter().any(|c| self.known(*c).bytes > LIMIT) {
+            if need.bytes > LIMIT && !self.calls_beyond(&b.block) {
                 found.push(TooLarge { name: f.name.clone(), need });
             }
         }
@@ -147,7 +146,7 @@ impl<'m> Stacks<'m> {
             m.protocols.iter().flat_map(|p| p.bodies().into_iter().flatten().map(|b| (&p.name, Span::default(), b)));
         for (name, span, body) in handlers.chain(protocols) {
             let need = self.with_inputs(body, span);
-            if need.bytes > LIMIT && !self.calls(&body.block).iter().any(|c| beyond[c.index()]) {
+            if need.bytes > LIMIT && !self.calls_beyond(&body.block) {
                 found.push(TooLarge { name: name.clone(), need });
             }
         }
@@ -162,24 +161,17 @@ impl<'m> Stacks<'m> {
             if std::mem::replace(&mut seen[i.index()], true) {
                 continue;
             }
-            need.bytes = need.bytes.saturating_add(self.inputs[i.index()]);
-            if let Some(b) = self.m.input_body(i) {
-                open.extend(self.m.outputs(&b.block));
-                let own = self.own(b, span);
-                need.most = if own.most.0 > need.most.0 { own.most } else { need.most };
-            }
+            let own = self.inputs[i.index()];
+            need.bytes = need.bytes.saturating_add(own.bytes);
+            need.most = if own.most.0 > need.most.0 { own.most } else { need.most };
+            open.extend(self.m.input_body(i).into_iter().flat_map(|b| self.m.outputs(&b.block)));
         }
         need
     }
 
-    fn calls(&self, block: &Block) -> Vec<FuncId> {
-        let mut found = Vec::new();
-        walk::block_exprs(block, &mut |e| {
-            if let ExprKind::Call(f, _) = &*e.kind {
-                found.push(*f)
-            }
-        });
-        found
+    /// Whether a block calls a function that is beyond the limit by itself.
+    fn calls_beyond(&self, block: &Block) -> bool {
+        walk::calls(block).iter().any(|f| self.known(*f).bytes > LIMIT)
     }
 
     fn func(&mut self, f: FuncId) {
@@ -195,7 +187,7 @@ impl<'m> Stacks<'m> {
     /// A body with the functions that it calls.
     fn own(&mut self, body: &Body, span: Span) -> StackNeed {
         let mut deepest = 0;
-        for f in self.calls(&body.block) {
+        for f in walk::calls(&body.block) {
             self.func(f);
             deepest = deepest.max(self.known(f).bytes);
         }

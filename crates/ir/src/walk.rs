@@ -12,11 +12,20 @@
 use crate::*;
 
 macro_rules! direct {
-    ($path:ident, $children:ident, $stmt_exprs:ident, $stmt_blocks:ident, $outgoing:ident, $out_exprs:ident, $out_blocks:ident, $until:ident, $field:ident, $list:ident, $guard:ident $(, $m:tt)?) => {
+    ($path:ident, $path_of:ident, $children:ident, $stmt_exprs:ident, $stmt_blocks:ident, $outgoing:ident, $out_exprs:ident, $out_blocks:ident, $until:ident, $field:ident, $list:ident, $guard:ident $(, $m:tt)?) => {
         /// Index expressions of a path.
         pub fn $path(path: & $($m)? Path, f: &mut dyn FnMut(& $($m)? Expr)) {
             for step in & $($m)? path.steps {
                 if let Step::Index(e) = step { f(e) }
+            }
+        }
+
+        /// The path an expression reads directly.
+        pub fn $path_of(e: & $($m)? Expr) -> Option<& $($m)? Path> {
+            use ExprKind::*;
+            match & $($m)? *e.kind {
+                Read(p) | Count(p) | Raw(p) | Case(p, _) | Find { list: p, .. } | CountOf { list: p, .. } | AnyToken { list: p, .. } => Option::Some(p),
+                _ => Option::None,
             }
         }
 
@@ -206,6 +215,7 @@ pub enum Role {
 
 direct!(
     path_exprs,
+    path_of,
     children,
     stmt_exprs,
     stmt_blocks,
@@ -219,6 +229,7 @@ direct!(
 );
 direct!(
     path_exprs_mut,
+    path_of_mut,
     children_mut,
     stmt_exprs_mut,
     stmt_blocks_mut,
@@ -244,34 +255,15 @@ pub fn expr_mut(e: &mut Expr, f: &mut dyn FnMut(&mut Expr)) {
     f(e);
 }
 
-/// The path an expression reads directly.
-pub fn path_of(e: &Expr) -> Option<&Path> {
-    use ExprKind::*;
-    match &*e.kind {
-        Read(p)
-        | Count(p)
-        | Raw(p)
-        | Case(p, _)
-        | Find { list: p, .. }
-        | CountOf { list: p, .. }
-        | AnyToken { list: p, .. } => Option::Some(p),
-        _ => Option::None,
-    }
-}
-
-/// The same, to be changed.
-pub fn path_of_mut(e: &mut Expr) -> Option<&mut Path> {
-    use ExprKind::*;
-    match &mut *e.kind {
-        Read(p)
-        | Count(p)
-        | Raw(p)
-        | Case(p, _)
-        | Find { list: p, .. }
-        | CountOf { list: p, .. }
-        | AnyToken { list: p, .. } => Option::Some(p),
-        _ => Option::None,
-    }
+/// The functions that a block calls itself, in the order of the calls.
+pub fn calls(block: &[Stmt]) -> Vec<FuncId> {
+    let mut found = Vec::new();
+    block_exprs(block, &mut |e| {
+        if let ExprKind::Call(f, _) = &*e.kind {
+            found.push(*f)
+        }
+    });
+    found
 }
 
 /// All statements of a block, nested ones and those that build messages included.

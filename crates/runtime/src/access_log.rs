@@ -5,6 +5,7 @@
 //! and counted. docs/operations.md describes the format.
 
 use crate::error::{Error, Origin};
+use crate::os_signals::last_lines_max;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::os::fd::AsRawFd;
@@ -21,10 +22,6 @@ const WAITING_MAX: usize = 4 << 20;
 const KEPT_MAX: usize = 256 << 10;
 /// How often lines are written.
 const PERIOD: Duration = Duration::from_millis(100);
-/// How long the end of a run waits for a file that takes nothing.
-const END_MAX: Duration = Duration::from_secs(2);
-/// The same, if a second signal has come.
-const AT_ONCE: Duration = Duration::from_millis(200);
 /// How often it is said that lines are lost.
 const SAY_AGAIN: Duration = Duration::from_secs(10);
 
@@ -53,7 +50,7 @@ pub struct LogWriter {
 impl LogWriter {
     /// Ends the log; `at_once`: a second signal has come.
     pub fn end(mut self, at_once: bool) {
-        self.end_within(if at_once { AT_ONCE } else { END_MAX });
+        self.end_within(last_lines_max(at_once));
     }
 
     fn end_within(&mut self, limit: Duration) {
@@ -73,7 +70,7 @@ impl LogWriter {
 
 impl Drop for LogWriter {
     fn drop(&mut self) {
-        self.end_within(END_MAX);
+        self.end_within(last_lines_max(false));
     }
 }
 

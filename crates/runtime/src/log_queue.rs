@@ -16,10 +16,6 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 const WAITING_MAX: usize = 1 << 20;
 /// Room that is there from the beginning.
 const WAITING_MIN: usize = 64 << 10;
-/// How long the end of a run waits for a standard error that takes nothing.
-const END_MAX: Duration = Duration::from_secs(2);
-/// The same, if a second signal has come.
-const AT_ONCE: Duration = Duration::from_millis(200);
 /// How long a panic or a crash waits.
 const CRASH_MAX: Duration = Duration::from_secs(1);
 /// How often the end looks whether all is written.
@@ -191,8 +187,7 @@ pub fn finish() {
     let mut signals = None;
     let limit = match os_signals::number_of_ends() {
         0 if WAITS.load(Ordering::SeqCst) => None,
-        0 | 1 => Some(END_MAX),
-        _ => Some(AT_ONCE),
+        n => Some(os_signals::last_lines_max(n > 1)),
     };
     let begin = Instant::now();
     while !is_written() && limit.is_none_or(|l| begin.elapsed() < l) {

@@ -37,6 +37,12 @@ pub(crate) fn number_of_ends() -> u32 {
     ends().number
 }
 
+/// How long the end of the process waits for a file that takes none of the last lines. `at_once`: a
+/// second signal has come.
+pub(crate) fn last_lines_max(at_once: bool) -> Duration {
+    Duration::from_millis(if at_once { 200 } else { 2000 })
+}
+
 impl OsSignals {
     pub(crate) fn block() -> OsSignals {
         // SAFETY: plain calls on a set that lives here.

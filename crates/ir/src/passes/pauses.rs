@@ -218,12 +218,7 @@ impl<'m> Funcs<'m> {
     fn pauses(&self, body: &Body) -> bool {
         let mut found = false;
         walk::stmts(&body.block, &mut |s| found |= is_long(self.m, &s.kind, &body.locals));
-        walk::block_exprs(&body.block, &mut |e| {
-            if let ExprKind::Call(f, _) = &*e.kind {
-                found |= self.long[f.index()]
-            }
-        });
-        found
+        found || walk::calls(&body.block).iter().any(|f| self.long[f.index()])
     }
 
     /// Whether all long loops that code reaches go over bytes: then small requests need no pause.
@@ -299,13 +294,7 @@ impl<'m> Funcs<'m> {
 
 /// Marks the functions that a block calls, directly or not.
 fn reach(m: &Module, block: &Block, to: &mut [bool]) {
-    let mut called = Vec::new();
-    walk::block_exprs(block, &mut |e| {
-        if let ExprKind::Call(f, _) = &*e.kind {
-            called.push(*f)
-        }
-    });
-    for f in called {
+    for f in walk::calls(block) {
         if std::mem::replace(&mut to[f.index()], true) {
             continue;
         }

@@ -11,13 +11,7 @@ pub const LIMIT: u64 = 1 << 30;
 pub fn too_long(m: &Module) -> Vec<(String, Span)> {
     let mut steps = Straight::new(m, false);
     let funcs: Vec<u64> = (0..m.funcs.len()).map(|f| steps.func(FuncId(f as u32))).collect();
-    let inner = |b: &Block| {
-        let mut found = false;
-        walk::block_exprs(b, &mut |e| {
-            found |= matches!(&*e.kind, ExprKind::Call(f, _) if funcs.get(f.index()).is_some_and(|n| *n > LIMIT))
-        });
-        found
-    };
+    let inner = |b: &Block| walk::calls(b).iter().any(|f| funcs.get(f.index()).is_some_and(|n| *n > LIMIT));
     let mut found = Vec::new();
     for (f, n) in m.funcs.iter().zip(&funcs) {
         if let (FuncBody::Body(b), true) = (&f.body, *n > LIMIT) {

@@ -50,17 +50,31 @@ fn fixed_size(s: &Stmt) -> Option<u32> {
     }
 }
 
-/// Bytes of new headers that the hook can put in. Otherwise: the name of one that it cannot, and
-/// the reason.
-pub fn hook_parts(m: &Module, parts: &[Part]) -> Result<u32, (String, &'static str)> {
-    let name = |p: &Part| p.unit.map_or("a run of bytes".to_string(), |u| format!("`{}`", m.unit(u).name));
+/// The reason for which the hook cannot put in new headers, and the remedy.
+pub struct CannotInsert {
+    what: String,
+    hint: &'static str,
+}
+
+/// Bytes of new headers that the hook can put in.
+pub fn hook_parts(m: &Module, parts: &[Part]) -> Result<u32, CannotInsert> {
+    let refuse = |p: &Part, why: &str, hint| {
+        let name = p.unit.map_or("a run of bytes".to_string(), |u| format!("`{}`", m.unit(u).name));
+        CannotInsert { what: format!("XDP cannot insert {name}: it {why}"), hint }
+    };
     let mut all = 0;
     for (n, p) in parts.iter().enumerate() {
         let size: Option<u32> = p.body.iter().map(fixed_size).sum();
-        all += size.ok_or_else(|| (name(p), "varies in size"))?;
+        all += size.ok_or_else(|| {
+            refuse(p, "varies in size", "build it of fields of one size, or leave this handler to the CPU")
+        })?;
         let over = p.unit.and_then(|u| m.unit(u).header.checksum).map(|c| c.over);
         if matches!(over, Some(Over::Transport { .. })) && new_network(m, parts, n).is_none() {
-            return Err((name(p), "has a checksum over addresses of a header that is not put in with it"));
+            return Err(refuse(
+                p,
+                "has a checksum over addresses of a header that is not put in with it",
+                "insert it together with its network header: `insert [Ipv4 { … }, Udp { … }]`",
+            ));
         }
     }
     Ok(all)
@@ -103,14 +117,7 @@ impl Search<'_> {
                 let what = format!("XDP cannot insert {n} bytes at a time");
                 self.add("E0670", span, what, "insert at most 128 bytes at a time");
             }
-            Err((name, why)) => {
-                let what = format!("XDP cannot insert {name}: it {why}");
-                let hint = match why {
-                    "varies in size" => "build it of fields of one size, or leave this handler to the CPU",
-                    _ => "insert it together with its network header: `insert [Ipv4 { … }, Udp { … }]`",
-                };
-                self.add("E0670", span, what, hint);
-            }
+            Err(CannotInsert { what, hint }) => self.add("E0670", span, what, hint),
         }
     }
 

@@ -66,14 +66,9 @@ fn conflict(m: &Module, thing: Resource, (uses, other): (&Uses, &Uses), o: &Hand
 
 /// Whether a block updates a table, by itself or in a function.
 fn updates_table(m: &Module, block: &[Stmt], t: TableId, seen: &mut Vec<FuncId>) -> bool {
-    let (mut updates, mut called) = (false, Vec::new());
+    let mut updates = false;
     walk::stmts(block, &mut |s| updates |= matches!(&s.kind, StmtKind::TableUpdate { table, .. } if *table == t));
-    walk::block_exprs(block, &mut |e| {
-        if let ExprKind::Call(f, _) = &*e.kind {
-            called.push(*f)
-        }
-    });
-    for f in called {
+    for f in walk::calls(block) {
         if seen.contains(&f) {
             continue;
         }

@@ -424,7 +424,7 @@ pub struct Slot {
     pub since: u64,
     /// The backend that was asked last: its port and number, `NO_BACKEND`, `BACKENDS`.
     pub backend: (u16, u32),
-    /// It has answered.
+    /// A backend has answered: the answer to the client may be its own.
     pub heard: bool,
     /// The class of its answer (`wl_core.outcome`), and its fault.
     pub outcome: u32,
