@@ -2,8 +2,6 @@
  * are its bytes, and `WL_ANSWER` its length when it leaves. With `WL_FLOWS` each run is of the next
  * flow, and each pass over all flows has an order of its own. */
 
-enum { BPF_MAP_TYPE_PROG_ARRAY = 3 };
-static long (*const bpf_tail_call)(struct xdp_md *ctx, void *programs, uint32_t n) = (void *)12;
 struct { WL_MAP_NUMBER(type, BPF_MAP_TYPE_PROG_ARRAY); WL_MAP_TYPE(key, uint32_t); WL_MAP_TYPE(value, uint32_t); WL_MAP_NUMBER(max_entries, 1); } after SEC(".maps");
 static const uint8_t get[] __attribute__((aligned(8))) = WL_REQUEST;
 /* The program behind it may move the frame's beginning by so much: the first frame of a run is not
