@@ -40,6 +40,12 @@ static long (*const bpf_loop)(uint32_t rounds, void *body, void *with, uint64_t 
 /* ---- for the verifier ---- */
 
 #define WL_INLINE static inline __attribute__((always_inline))
+/* Whether a handler's first calls are in line (`_near`): it needs more of the stack. */
+#ifdef WL_NO_NEAR
+#define WL_IN_LINE false
+#else
+#define WL_IN_LINE true
+#endif
 #define WL_LIKELY(e) __builtin_expect(!!(e), 1)
 #define WL_UNLIKELY(e) __builtin_expect(!!(e), 0)
 /* One register for the pointer that is tested and the one that is used. */
@@ -274,6 +280,21 @@ WL_INLINE void wl_put_at(uint8_t *d, unsigned __int128 v, const unsigned n, cons
     if (n <= 8) { wl_put_few(d, (uint64_t)v, n, big); return; }
     wl_put_few(big ? d + n - 8 : d, (uint64_t)v, 8, big);
     wl_put_few(big ? d : d + 8, (uint64_t)(v >> 64), n - 8, big);
+}
+
+/* Two fields of a constant size change places. */
+#define WL_SWAP_WORDS(type) \
+    _Pragma("unroll") for (; i + sizeof(type) <= n; i += sizeof(type)) { \
+        const type w_ = *(type *)(a + i); \
+        *(type *)(a + i) = *(type *)(b + i); \
+        *(type *)(b + i) = w_; \
+    }
+WL_INLINE void wl_swap(uint8_t *a, uint8_t *b, const unsigned n) {
+    unsigned i = 0;
+    WL_SWAP_WORDS(uint64_t)
+    WL_SWAP_WORDS(uint32_t)
+    WL_SWAP_WORDS(uint16_t)
+    WL_SWAP_WORDS(uint8_t)
 }
 
 /* Bytes that are built as words, in the place of others; places and numbers are constants. */

@@ -65,8 +65,9 @@ __attribute__((noinline)) int wl_append(uint32_t to, uint32_t from, uint32_t n) 
 /* ---- of frames and of the program ---- */
 
 /* So many bytes are copied word by word: a function of the kernel takes longer. The last word may
-   begin within the one before it. Fewer are copied without a call. */
-#define WL_BRIEF 128
+   begin within the one before it. */
+#define WL_BRIEF 96
+#define WL_BRIEF_BITS 127
 #define WL_BRIEFER 64
 /* A pointer to 8 bytes of the frame. A frame of several pieces may have them elsewhere: then the
    kernel's function is asked. */
@@ -109,6 +110,7 @@ WL_INLINE wl_bytes wl_of_frame(wl_fx *x, uint32_t at, uint32_t end) {
     }
     WL_X(x)->seen ^= WL_ANEW;
     WL_X(x)->seen_at ^= (uint32_t)WL_ANEW;
+    WL_FORGET_NUMBER(WL_X(x)->fault);
     return (wl_bytes){WL_X(x)->seen_at, WL_X(x)->fault ? 0 : n};
 }
 /* The bytes at a pointer to the frame. */
@@ -197,6 +199,9 @@ __attribute__((noinline)) int64_t wl_seek(uint32_t at, uint32_t n, uint64_t word
         }
         i += 8;
     }
+    WL_FORGET_NUMBER(i); /* the ways from here join */
+    WL_FORGET_NUMBER(n);
+    WL_FORGET_NUMBER(m);
     while (i + m <= n) {
         WL_ROUND({ return -1; });
         const uint64_t w = wl_word_of(s, at + i), hit = WL_ZEROS(w ^ first);
@@ -208,8 +213,42 @@ __attribute__((noinline)) int64_t wl_seek(uint32_t at, uint32_t n, uint64_t word
     }
     return -1;
 }
-WL_INLINE wl_opt_uint32_t wl_sought(int64_t at) { return (wl_opt_uint32_t){at >= 0, at >= 0 ? (uint32_t)at : 0}; }
+/* The same of one byte, without a call where there are few. A handler's first searches are such
+   ones: the verifier follows each by itself. */
+#define WL_NEAR_WORDS 4
+WL_INLINE int64_t wl_seek_near(wl_fx *x, uint32_t at, uint32_t n, uint64_t byte) {
+    const uint64_t first = byte * 0x0101010101010101ull;
+    int64_t found = -1;
+    uint32_t all = n;
+    WL_FORGET_NUMBER(all); /* a number of its own for the verifier: the ways from here join */
+    if (!WL_IN_LINE || all > 8 * WL_NEAR_WORDS) found = wl_seek(at, n, byte, 1, 0);
+    else {
+        const struct wl_scratch *s = x->scratch;
+        uint64_t i = 0, hit = 0;
+        _Pragma("unroll") for (unsigned k = 0; k < WL_NEAR_WORDS; k++) {
+            hit = WL_ZEROS(wl_word_of(s, at + 8 * k) ^ first);
+            WL_KEEP(hit);
+            if (hit) break;
+            i += 8;
+        }
+        WL_FORGET_NUMBER(hit);
+        WL_FORGET_NUMBER(i);
+        i += (((hit >> 7 & (0 - (hit >> 7))) - 1 & 0x0101010101010101ull) * 0x0101010101010101ull) >> 56;
+        uint64_t beyond = (i - all) >> 63 ^ 1;
+        WL_KEEP(beyond);
+        found = (int64_t)(i | (0 - beyond));
+    }
+    WL_FORGET_NUMBER(found);
+    return found;
+}
+WL_INLINE wl_opt_uint32_t wl_sought(int64_t at) {
+    uint64_t none = (uint64_t)at >> 63;
+    WL_KEEP(none);
+    return (wl_opt_uint32_t){(bool)(none ^ 1), (uint32_t)at & (uint32_t)(none - 1)};
+}
 #define wl_find_few(b, word, count) ({ const wl_bytes f_ = (b); wl_sought(wl_seek(f_.p, f_.n, word, count, 0)); })
+#define wl_find_byte(b, byte) wl_find_few(b, byte, 1)
+#define wl_find_byte_near(b, byte) ({ const wl_bytes f_ = (b); wl_sought(wl_seek_near(x, f_.p, f_.n, byte)); })
 #define wl_find(b, w) ({ const wl_bytes f_ = (b), w_ = (w); wl_sought(wl_seek(f_.p, f_.n, wl_word(w_.p), w_.n, w_.p + 8)); })
 #define wl_find_from(b, w, from) ({ const wl_bytes l_ = (b); wl_find(wl_slice(l_, (from), l_.n), (w)); })
 /* Joins bytes in scratch. */
@@ -252,6 +291,9 @@ __attribute__((noinline)) uint64_t wl_murmur_run(uint64_t seed, uint32_t at, uin
         WL_MURMUR_WORD(h, wl_word_of(s, at + i));
         i += 8;
     }
+    WL_FORGET_NUMBER(i); /* the ways from here join */
+    WL_FORGET_NUMBER(n);
+    WL_FORGET_NUMBER(h);
     while (n - i >= 8) {
         WL_ROUND({ return h; });
         WL_MURMUR_WORD(h, wl_word_of(s, at + i));
@@ -261,6 +303,31 @@ __attribute__((noinline)) uint64_t wl_murmur_run(uint64_t seed, uint32_t at, uin
     h = (h ^ h >> 47) * WL_MURMUR;
     return h ^ h >> 47;
 }
+/* The same without a call where there are at most 24 bytes. */
+WL_INLINE uint64_t wl_murmur_near(wl_fx *x, uint64_t seed, uint32_t at, uint32_t n) {
+    uint32_t all = n;
+    WL_FORGET_NUMBER(all); /* a number of its own for the verifier: the ways from here join */
+    uint64_t h = 0;
+    if (!WL_IN_LINE || all > 24) h = wl_murmur_run(seed, at, n);
+    else {
+        const struct wl_scratch *s = x->scratch;
+        h = seed ^ n * WL_MURMUR;
+        uint32_t i = 0;
+        _Pragma("unroll") for (unsigned k = 0; k < 3; k++) {
+            if (all < 8 * (k + 1)) break;
+            WL_MURMUR_WORD(h, wl_word_of(s, at + 8 * k));
+            i += 8;
+        }
+        WL_FORGET_NUMBER(h);
+        WL_FORGET_NUMBER(i);
+        if (i < all) h = (h ^ (wl_word_of(s, at + i) & WL_LOW(all - i))) * WL_MURMUR;
+        h = (h ^ h >> 47) * WL_MURMUR;
+        h ^= h >> 47;
+    }
+    WL_FORGET_NUMBER(h);
+    return h;
+}
+#define wl_murmur64_near(seed, b) ({ const wl_bytes m_ = (b); wl_murmur_near(x, (seed), m_.p, m_.n); })
 #define wl_murmur64(seed, b) ({ const wl_bytes m_ = (b); wl_murmur_run((seed), m_.p, m_.n); })
 __attribute__((noinline)) uint32_t wl_fnv32(uint32_t at, uint32_t n) {
     const struct wl_scratch *s = wl_scratch_here();
@@ -375,32 +442,45 @@ __attribute__((noinline)) int wl_replace(struct xdp_md *ctx, uint32_t pos, uint3
     } else if (rest && by && !wl_move(ctx, end, end + (uint32_t)by, rest)) return 0;
     if (by < 0 && bpf_xdp_adjust_tail(ctx, by)) return 0;
     const uint8_t *bytes = from == WL_BUILT ? s->out : WL_SPOT(s->b, from);
-    if (n >= 8 && n <= WL_BRIEF && pos <= WL_AT - WL_BRIEF) {
-        uint32_t all = n;
-        uint64_t last = n - 8;
-        WL_FORGET_NUMBER(all); /* the ways from each word join */
-        WL_KEEP(last);
-        last &= WL_BRIEF - 1;
-        WL_KEEP(last);
-        data = (const uint8_t *)(long)ctx->data, data_end = (const uint8_t *)(long)ctx->data_end;
-        _Pragma("unroll") for (uint32_t i = 0; i + 8 < WL_BRIEF; i += 8) {
-            if (i + 8 >= all) break;
-            *WL_IN_FRAME(pos + i) = *(const uint64_t *)(bytes + i);
-        }
-        *WL_IN_FRAME(pos + last) = *(const uint64_t *)(bytes + last);
-        return 1;
-    }
-elsewhere:
-    return !n || bpf_xdp_store_bytes(ctx, pos, bytes, (uint32_t)WL_SOME(n)) == 0;
+    return !n || bpf_xdp_store_bytes(ctx, pos, (void *)bytes, (uint32_t)WL_SOME(n)) == 0;
 }
-WL_INLINE bool wl_refill(wl_fx *x, wl_view *v, uint32_t pos, uint32_t end, uint32_t n, uint32_t from) {
-    if (v->n + n - (end - pos) > 65535 || !wl_replace(x->ctx, pos, end, n, from)) return false;
+/* The same of a few bytes at the end of a frame, without a call of a function. The verifier gets
+   numbers of their own, so that the ways from here join. */
+WL_INLINE bool wl_replace_near(wl_fx *x, uint32_t pos, uint32_t end, uint32_t n, uint32_t from) {
+    const uint64_t all = (uint64_t)(x->ctx->data_end - x->ctx->data);
+    uint32_t begin = pos, count = n;
+    WL_FORGET_NUMBER(begin);
+    WL_FORGET_NUMBER(count);
+    if (all != end || begin > end || count < 8 || count > WL_BRIEF || begin > WL_AT - WL_BRIEF) return false;
+    const int by = (int)(count + begin - end);
+    if (by && bpf_xdp_adjust_tail(x->ctx, by)) return false;
+    const uint8_t *data = (const uint8_t *)(long)x->ctx->data, *data_end = (const uint8_t *)(long)x->ctx->data_end;
+    const uint8_t *bytes = from == WL_BUILT ? x->scratch->out : WL_SPOT(x->scratch->b, from);
+    uint64_t last = n - 8;
+    WL_KEEP(last);
+    last &= WL_BRIEF_BITS;
+    WL_KEEP(last);
+    _Pragma("unroll") for (uint32_t i = 0; i + 8 < WL_BRIEF; i += 8) {
+        if (i + 8 >= count) break;
+        *WL_IN_FRAME(pos + i) = *(const uint64_t *)(bytes + i);
+    }
+    *WL_IN_FRAME(pos + last) = *(const uint64_t *)(bytes + last);
+    return true;
+elsewhere:
+    if (by) bpf_xdp_adjust_tail(x->ctx, -by);
+    return false;
+}
+WL_INLINE bool wl_refill_as(wl_fx *x, wl_view *v, uint32_t pos, uint32_t end, uint32_t n, uint32_t from, const bool near) {
+    if (v->n + n - (end - pos) > 65535) return false;
+    if (!(near && wl_replace_near(x, pos, end, n, from)) && !wl_replace(x->ctx, pos, end, n, from)) return false;
     wl_again(x, v);
     v->n += n - (end - pos);
     v->end = (pos + n) & 65535;
     v->top = wl_least(v->top, pos);
     return true;
 }
+#define wl_refill(x, v, pos, end, n, from) wl_refill_as(x, v, pos, end, n, from, false)
+#define wl_refill_near(x, v, pos, end, n, from) wl_refill_as(x, v, pos, end, n, from, WL_IN_LINE)
 /* The end of a header's payload, moved if it does not lie before that of the old payload. */
 #define wl_lim_moved(v, layer, end, by) ((v)->lim[layer] = (uint16_t)wl_behind((v)->lim[layer], (end), (by)))
 #endif

@@ -506,9 +506,9 @@ __attribute__((noinline)) int map##_peek_long(const struct map##_key *k, struct 
     return k && v && x->state ? map##_peek(x, k, v->v) : 3; \
 } \
 /* Reads an entry, without its lock if nobody holds it: 1, 0 if there is none, or 3. */ \
-WL_INLINE int map##_get(wl_fx *x, const struct map##_key *k, uint64_t *v) { \
+WL_INLINE int map##_get_as(wl_fx *x, const struct map##_key *k, uint64_t *v, const bool near) { \
     if (WL_ORDERED) { \
-        const int seen = (wide) ? map##_peek_long(k, (struct map##_copy *)v, map##_now(x)) : map##_peek(x, k, v); \
+        const int seen = (wide) && !near ? map##_peek_long(k, (struct map##_copy *)v, map##_now(x)) : map##_peek(x, k, v); \
         if (WL_LIKELY(seen < 2)) return seen; \
     } \
     if (wide) return map##_do(WL_GET, k, (struct map##_copy *)v, map##_now(x)); \
@@ -517,6 +517,8 @@ WL_INLINE int map##_get(wl_fx *x, const struct map##_key *k, uint64_t *v) { \
     WL_COPY(values, v, c.v); \
     return found; \
 } \
+WL_INLINE int map##_get(wl_fx *x, const struct map##_key *k, uint64_t *v) { return map##_get_as(x, k, v, false); } \
+WL_INLINE int map##_get_near(wl_fx *x, const struct map##_key *k, uint64_t *v) { return map##_get_as(x, k, v, WL_IN_LINE); } \
 /* Frees the entries of a line that have expired. */ \
 WL_INLINE int map##_sweep(wl_fx *x, const uint32_t n) { \
     const uint64_t over = map##_over(x->core->now); \

@@ -4,6 +4,7 @@
 
 mod apps;
 mod built;
+mod by_hand;
 mod bytes;
 mod card;
 mod edits;

@@ -45,6 +45,7 @@ impl<'m> BodyGen<'_, 'm> {
         let layers = self.g.layers(self.frame_unit_of(frame)).len();
         match act {
             FrameAct::Set { layer, field, value } => self.set_header(frame, *layer, *field, value),
+            FrameAct::Swap { layer, a, b } => self.swap_fields(frame, *layer, *a, *b),
             FrameAct::InC { .. } => self.in_c(frame, act),
             FrameAct::Checksum { layer } => line!(self, "wl_view_sum({v}, {headers}, {layer});"),
             FrameAct::Save { copy } => {
@@ -295,6 +296,19 @@ impl<'m> BodyGen<'_, 'm> {
             line!(self, "{}(entry_, {}, {text});", stored(m, m.packet[f.field.index()].ty), f.at);
         }
         line!(self, "}}");
+    }
+
+    fn swap_fields(&mut self, frame: LocalId, layer: u32, a: FieldId, b: FieldId) {
+        let (m, unit, v) = (self.g.m, self.frame_unit_of(frame), self.name(frame));
+        let header = self.g.layers(unit)[layer as usize].unit;
+        let size = field_size(m, &m.unit(header).fields[a.index()]).unwrap_or(0);
+        if let (Some(a), Some(b)) = (fixed_offset(m, header, a), fixed_offset(m, header, b)) {
+            line!(
+                self,
+                "{{ uint8_t *h_ = {v}->p + {v}->at[{layer}], t_[{size}];\nmemcpy(t_, h_ + {a}, {size});\n\
+                 memcpy(h_ + {a}, h_ + {b}, {size});\nmemcpy(h_ + {b}, t_, {size}); }}"
+            )
+        }
     }
 
     fn set_header(&mut self, frame: LocalId, layer: u32, f: FieldId, value: &Expr) {

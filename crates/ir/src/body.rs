@@ -407,6 +407,13 @@ pub enum FrameAct {
         field: FieldId,
         value: Expr,
     },
+    /// Two fields of a header change places: whole ones of one size, in fixed places, either both
+    /// addresses or neither. Checksums over both stay as they are. Made by the pass `swaps`.
+    Swap {
+        layer: u32,
+        a: FieldId,
+        b: FieldId,
+    },
     /// Puts headers and bytes, one behind the other (at most `max` bytes), before a header (None:
     /// behind the last one that is there). Lengths that cover the place follow, and their
     /// checksums. Taken from the headroom; too little: fault `overload`.
@@ -474,6 +481,7 @@ impl FrameAct {
     pub fn changes(&self) -> bool {
         match self {
             FrameAct::Set { .. }
+            | FrameAct::Swap { .. }
             | FrameAct::Insert { .. }
             | FrameAct::Remove { .. }
             | FrameAct::Payload { .. }
@@ -488,7 +496,7 @@ impl FrameAct {
 
     /// Whether it moves bytes of the frame, or changes its length.
     pub fn moves(&self) -> bool {
-        self.changes() && !matches!(self, FrameAct::Set { .. } | FrameAct::Checksum { .. })
+        self.changes() && !matches!(self, FrameAct::Set { .. } | FrameAct::Swap { .. } | FrameAct::Checksum { .. })
     }
 }
 

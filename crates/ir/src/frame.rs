@@ -84,7 +84,7 @@ fn asked_layers(m: &Module, u: UnitId) -> BTreeSet<u32> {
                     asked.insert(*layer);
                     asked.extend(summed_with(m, layers, *layer))
                 }
-                FrameAct::Checksum { layer } => {
+                FrameAct::Swap { layer, .. } | FrameAct::Checksum { layer } => {
                     asked.insert(*layer);
                 }
                 FrameAct::InC { .. } | FrameAct::Send { .. } | FrameAct::Save { .. } | FrameAct::Restore { .. } => {}

@@ -371,6 +371,7 @@ impl Handler {
                     FrameAct::Send { .. } => Sends,
                     FrameAct::InC { whole: false, .. } => Reads,
                     FrameAct::Set { .. }
+                    | FrameAct::Swap { .. }
                     | FrameAct::Insert { .. }
                     | FrameAct::Remove { .. }
                     | FrameAct::Payload { .. }

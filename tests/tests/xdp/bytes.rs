@@ -94,6 +94,46 @@ app words {
     assert!(sum.entries > 60 && sum.counted > 10, "{sum:?}");
 }
 
+/// A handler's first calls are in line where their bytes are few. Each length and each place of a
+/// byte, on both sides of that border.
+#[test]
+fn few_bytes_and_many() {
+    let folder = Folder::new("xdp-few");
+    let path = written(
+        &folder,
+        "app few {
+    port wire = nic(\"eth0\")
+    table kept: bytes<60> -> bytes<140> { capacity 4K }
+    counter blanks
+    counter crosses
+    counter hashes
+    on wire(p) where p.udp {
+        let q = p.payload
+        if let n = find(q, \" \") { blanks += u64(n) + 1 }
+        if let n = find(slice(q, 3, 90), \"x\") { crosses += u64(n) + 1 }
+        hashes += murmur64(7, slice(q, 0, 50)) % 1000
+        let key = slice(q, 0, 60)
+        if let was = kept[key] { p.payload = was }
+        else { kept[key] = slice(q, min(len(q), u64(p.udp.src % 4)), 150) }
+        p -> wire
+    }
+}
+",
+    );
+    let lengths = |each: Taker| {
+        for n in (0..=44).chain([62, 63, 64, 65, 87, 95, 96, 97, 98, 103, 104, 127, 128, 129, 140]) {
+            for at in (0..=n).step_by(1 + n / 46) {
+                let mut text: Vec<u8> = (0..n).map(|i| b'a' + (i % 23) as u8).collect();
+                text[at..].iter_mut().take(1).for_each(|b| *b = b' ');
+                text.iter_mut().skip(n - at).take(1).for_each(|b| *b = b'x');
+                (0..2).for_each(|turn| each(&datagram((4000 + (at % 3) as u16, turn), &text)));
+            }
+        }
+    };
+    let Some(sum) = compare(&path, &[], lengths) else { return };
+    assert!(sum.entries > 1000 && sum.counted > 1000, "{sum:?}");
+}
+
 #[test]
 fn functions_of_bytes() {
     let folder = Folder::new("xdp-functions");

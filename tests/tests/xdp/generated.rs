@@ -70,7 +70,9 @@ impl Make {
 
     /// Sets fields, or puts a header in.
     fn edit(&mut self, n: &str) -> String {
-        match self.rng.u8(..9) {
+        match self.rng.u8(..11) {
+            8 => "if p.len > 30 { let was = p.ip4.src\np.ip4.src = p.ip4.dst\np.ip4.dst = was }\n".into(),
+            9 => "if p.udp { let was = p.udp.src\np.udp.src = p.udp.dst\np.udp.dst = was }\n".into(),
             0 => format!("p.ip4.ttl = u8({n})\n"),
             1 => format!("p.ip4.src = ip4(u32({n}))\n"),
             2 => format!("p.ip4.dscp = u6({n})\np.ip4.id = u16({n})\n"),

@@ -3,6 +3,7 @@
 //! `support/bpf_bytes.h` has the functions. A value is a place and a length. A constant has a place
 //! of its own at the scratch's beginning, and is stored there where the program reads it.
 
+use super::scratch::Call;
 use crate::body::BodyGen;
 use crate::gen::Gen;
 use crate::parser::line;
@@ -69,8 +70,14 @@ impl Gen<'_> {
         match (b, short) {
             (Builtin::StartsWith, Some((word, n))) => Some(format!("wl_starts_few({}, {word}, {n})", a[0])),
             (Builtin::EndsWith, Some((word, n))) => Some(format!("wl_ends_few({}, {word}, {n})", a[0])),
+            (Builtin::FindBytes, Some((word, 1))) if args.len() == 2 => {
+                Some(format!("wl_find_byte{}({}, {word})", self.scratch.in_line.suffix(Call::Find), a[0]))
+            }
             (Builtin::FindBytes, Some((word, n))) if args.len() == 2 => {
                 Some(format!("wl_find_few({}, {word}, {n})", a[0]))
+            }
+            (Builtin::Murmur64, _) => {
+                Some(format!("wl_murmur64{}({}, {})", self.scratch.in_line.suffix(Call::Hash), a[0], a[1]))
             }
             (Builtin::Concat, _) if !a.is_empty() => {
                 Some(format!("wl_concat(x, {}, ((const wl_bytes[]){{{}}}))", a.len(), a.join(", ")))

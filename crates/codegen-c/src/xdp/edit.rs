@@ -4,6 +4,7 @@
 //! that may be concerned is printed: so the verifier follows no loop, and a view lies in registers.
 //! A checksum over a payload is summed by `wl_sum_far`, whatever the payload's length.
 
+use super::scratch::Call;
 use crate::body::BodyGen;
 use crate::frame_act::store;
 use crate::frame_facts::Offset;
@@ -135,6 +136,7 @@ impl<'m> BodyGen<'_, 'm> {
         let f = self.xdp_view(frame);
         match act {
             FrameAct::Set { layer, field, value } => self.xdp_set(&f, *layer, *field, value),
+            FrameAct::Swap { layer, a, b } => self.xdp_swap(&f, *layer, *a, *b),
             FrameAct::Checksum { layer } => self.xdp_resum(&f, *layer),
             FrameAct::Remove { layer } => self.xdp_remove(&f, *layer),
             FrameAct::Insert { before, parts, place, .. } => self.xdp_insert(&f, *before, parts, *place),
@@ -143,6 +145,19 @@ impl<'m> BodyGen<'_, 'm> {
         }
         line!(self, "WL_CHANGED(x);");
         self.join_of_branches(&[]);
+    }
+
+    fn xdp_swap(&mut self, f: &View, layer: u32, a: FieldId, b: FieldId) {
+        let (m, header, v) = (self.g.m, f.header(layer), &f.v);
+        let size = field_size(m, &m.unit(header).fields[a.index()]).unwrap_or(0);
+        if let (Some(a), Some(b)) = (fixed_offset(m, header, a), fixed_offset(m, header, b)) {
+            let most = least(m, header);
+            line!(
+                self,
+                "{{ uint8_t *h_ = WL_SPACE({v}->p + ({v}->at[{layer}] & WL_AT), {most});\n\
+                 wl_swap(h_ + {a}, h_ + {b}, {size}); }}"
+            )
+        }
     }
 
     fn xdp_set(&mut self, f: &View, layer: u32, field: FieldId, value: &Expr) {
@@ -337,10 +352,11 @@ impl<'m> BodyGen<'_, 'm> {
         line!(self, "{{");
         let from = self.xdp_build(body);
         let leave = self.leave_fault();
+        let near = self.g.scratch.in_line.suffix(Call::Payload);
         line!(
             self,
             "const uint32_t pos_ = {pos} & 65535, end_ = {end} & 65535, by_ = WL_X(x)->out - (end_ - pos_);\n\
-             if (WL_UNLIKELY(!wl_refill(x, {v}, pos_, end_, WL_X(x)->out, {from}))) {{ wl_fail(x, WL_F_OVERLOAD, {}); {leave} }}",
+             if (WL_UNLIKELY(!wl_refill{near}(x, {v}, pos_, end_, WL_X(x)->out, {from}))) {{ wl_fail(x, WL_F_OVERLOAD, {}); {leave} }}",
             place.0
         );
         for k in &f.needed {

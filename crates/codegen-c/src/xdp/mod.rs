@@ -598,7 +598,9 @@ impl<'m> Gen<'m> {
         (b.xdp.port, b.xdp.name, b.xdp.whole) = (Some(p.port), p.name.clone(), Some(&h.body.block));
         b.xdp.ways = std::mem::take(ways);
         let far = b.xdp_declare(1, FarOwner::Handler);
+        b.g.scratch.in_line.begin();
         b.block(&h.body.block);
+        b.g.scratch.in_line.end();
         let (decls, out, parts) = (b.decls, framed_parts::with_parts(&b.out, &first), far + &b.xdp.functions);
         *ways = b.xdp.ways;
         let init = self.xdp_begin();

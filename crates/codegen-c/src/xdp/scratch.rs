@@ -1,6 +1,7 @@
 //! The scratch of a processor, as far as the program decides: places of constants, and of wide
 //! entries of tables.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 
 /// The scratch of a processor, as far as the program decides.
@@ -12,6 +13,57 @@ pub(crate) struct Scratch {
     pub first: usize,
     /// Words for keys and values of tables that do not lie on the stack.
     pub wide: usize,
+    /// Calls that a handler may still have in line.
+    pub in_line: InLine,
+}
+
+/// How many calls of each kind a handler has in line: the first ones. A call of a function costs
+/// as much as some twenty instructions. But the verifier follows a function once, and code in line
+/// at each place.
+#[derive(Default)]
+pub(crate) struct InLine {
+    finds: Cell<u32>,
+    hashes: Cell<u32>,
+    reads: Cell<u32>,
+    payloads: Cell<u32>,
+}
+
+#[derive(Clone, Copy)]
+pub(crate) enum Call {
+    Find,
+    Hash,
+    Read,
+    Payload,
+}
+
+impl InLine {
+    /// At the beginning of a handler.
+    pub fn begin(&self) {
+        self.finds.set(2);
+        [&self.hashes, &self.reads, &self.payloads].iter().for_each(|left| left.set(1));
+    }
+
+    /// At the end of a handler: functions have none.
+    pub fn end(&self) {
+        [&self.finds, &self.hashes, &self.reads, &self.payloads].iter().for_each(|left| left.set(0));
+    }
+
+    /// The end of the name of the function: `_near`, or nothing.
+    pub fn suffix(&self, call: Call) -> &'static str {
+        let left = match call {
+            Call::Find => &self.finds,
+            Call::Hash => &self.hashes,
+            Call::Read => &self.reads,
+            Call::Payload => &self.payloads,
+        };
+        match left.get() {
+            0 => "",
+            n => {
+                left.set(n - 1);
+                "_near"
+            }
+        }
+    }
 }
 
 impl Scratch {

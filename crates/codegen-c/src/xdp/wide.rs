@@ -1,6 +1,7 @@
 //! Exact tables whose keys or values have bytes. Both lie in the scratch and not on the stack, and
 //! what is read from a table stays there as long as the frame's handling.
 
+use super::scratch::Call;
 use super::tables::Leaf;
 use crate::body::BodyGen;
 use crate::gen::Gen;
@@ -79,7 +80,8 @@ impl<'m> BodyGen<'_, 'm> {
             TableStmt::Get { key, dst, .. } => {
                 self.xdp_key(t, key);
                 self.xdp_wide_place(t);
-                line!(self, "const int f_ = {map}_get(x, k_, v_);");
+                let near = self.g.scratch.in_line.suffix(Call::Read);
+                line!(self, "const int f_ = {map}_get{near}(x, k_, v_);");
                 self.xdp_lockless("f_ == 3");
                 let name = self.name(*dst);
                 line!(self, "{name}.has = f_ == 1;\nif (f_ == 1) {{");

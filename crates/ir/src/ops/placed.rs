@@ -74,7 +74,7 @@ fn row(s: &StmtKind) -> Row {
         TablePop { .. } => Row::Pop,
         Frame { act, .. } => match act {
             FrameAct::Send { .. } => Row::Send,
-            FrameAct::Set { .. } => Row::Edit,
+            FrameAct::Set { .. } | FrameAct::Swap { .. } => Row::Edit,
             FrameAct::Insert { .. } | FrameAct::Remove { .. } => Row::Resize,
             FrameAct::Payload { .. } => Row::Payload,
             FrameAct::Checksum { .. } => Row::Checksum,

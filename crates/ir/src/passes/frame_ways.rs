@@ -70,6 +70,10 @@ impl<'m> FrameWay<'m> {
             FrameAct::Set { layer, field, .. } => {
                 self.changed.extend(layers.get(*layer as usize).map(|l| (l.header, *field)))
             }
+            FrameAct::Swap { layer, a, b } => {
+                let header = layers.get(*layer as usize).map(|l| l.header);
+                self.changed.extend(header.into_iter().flat_map(|h| [(h, *a), (h, *b)]))
+            }
             FrameAct::InC { .. } if elements::changes_frame(s) => {
                 self.other = true;
                 self.changed.extend(layers.iter().flat_map(all))

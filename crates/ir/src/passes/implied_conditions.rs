@@ -399,6 +399,7 @@ fn changed(s: &StmtKind, f: &mut dyn FnMut(LocalId)) {
         }
         StmtKind::Frame { frame, act } => match act {
             FrameAct::Set { .. }
+            | FrameAct::Swap { .. }
             | FrameAct::Insert { .. }
             | FrameAct::Remove { .. }
             | FrameAct::Payload { .. }

@@ -36,6 +36,7 @@ pub mod specialize;
 pub mod steps;
 pub mod straight;
 pub mod string_range;
+pub mod swaps;
 pub mod vectorize;
 pub mod zero_init;
 
@@ -82,6 +83,7 @@ pub const TABLE: &[Pass] = &[
         doc: "drops copies of packets that nobody uses behind the element they were made for",
         run: copies::run,
     },
+    Pass { name: "swaps", doc: "two fields of a header that change places, without their checksums", run: swaps::run },
     Pass {
         name: "carries",
         doc: "finds the fields of the packet's state, and the part of the frame, that cross a queue",

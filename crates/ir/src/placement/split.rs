@@ -241,7 +241,8 @@ fn is_sure(m: &Module, block: &[Stmt]) -> bool {
             | StmtKind::Switch { .. }
             | StmtKind::Return(_)
             | StmtKind::Frame {
-                act: FrameAct::Send { .. } | FrameAct::Set { .. } | FrameAct::Checksum { .. }, ..
+                act: FrameAct::Send { .. } | FrameAct::Set { .. } | FrameAct::Swap { .. } | FrameAct::Checksum { .. },
+                ..
             } => true,
             StmtKind::For { .. } => frames::broadcast(m, &s.kind).is_some(),
             _ => false,

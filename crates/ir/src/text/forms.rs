@@ -321,6 +321,7 @@ forms! {
 forms! {
     FrameAct, act, read_act:
     "set" Set { layer, field, value } = [" " layer " " field " = " value];
+    "swap" Swap { layer, a, b } = [" " layer " " a " " b];
     "remove" Remove { layer } = [" " layer];
     "checksum" Checksum { layer } = [" " layer];
     "in_c" InC { func, memory, whole, args, dst, place } =

@@ -723,9 +723,10 @@ impl<'a> Flow<'a, '_, '_> {
             return self.error(path, "the operand of a frame's act is no frame");
         };
         let (layer, body) = match act {
-            FrameAct::Set { layer, .. } | FrameAct::Remove { layer } | FrameAct::Checksum { layer } => {
-                (Some(*layer), None)
-            }
+            FrameAct::Set { layer, .. }
+            | FrameAct::Swap { layer, .. }
+            | FrameAct::Remove { layer }
+            | FrameAct::Checksum { layer } => (Some(*layer), None),
             FrameAct::Insert { before: layer, parts, place, .. } => {
                 self.c.fault(path, FaultKind::OVERLOAD, *place);
                 self.parts(here, parts, state);
@@ -785,6 +786,13 @@ impl<'a> Flow<'a, '_, '_> {
                 }
                 _ => self.error(path, "only fields of a fixed size are set in place"),
             }
+        }
+        if let (FrameAct::Swap { a, b, .. }, Some(header)) = (act, header.flatten()) {
+            self.c.need(
+                passes::swaps::keeps_sums(self.c.m, header, *a, *b),
+                path,
+                "the fields of a swap differ in size or checksums",
+            )
         }
         if let (FrameAct::Checksum { .. }, Some(u)) = (act, unit) {
             self.c.need(u.header.checksum.is_some(), path, "the header has no checksum")

@@ -189,7 +189,11 @@ impl Lower<'_, '_> {
                     (0..layers.len() as u32).filter(|k| ir::frame::leads_to(layers, *n, *k)).map(|k| (frame, k)),
                 );
             }
-            FrameAct::Set { .. } | FrameAct::Insert { .. } | FrameAct::Payload { .. } | FrameAct::Checksum { .. } => {}
+            FrameAct::Set { .. }
+            | FrameAct::Swap { .. }
+            | FrameAct::Insert { .. }
+            | FrameAct::Payload { .. }
+            | FrameAct::Checksum { .. } => {}
         }
         c.frames.insert(frame);
     }

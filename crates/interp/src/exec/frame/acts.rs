@@ -118,6 +118,9 @@ pub fn act(env: &Env, a: &Activation, act: &Act, locals: &mut Vec<Value>) -> Res
             let v = Env { locals, ..*env }.eval(value)?;
             a.change_frame(|f| f.set(m, *layer as usize, *field, &v))?
         }
+        Act::Plain(FrameAct::Swap { layer, a: one, b: other }) => {
+            a.change_frame(|f| f.swap(m, *layer as usize, *one, *other))
+        }
         Act::Plain(FrameAct::Remove { layer }) => a.change_frame(|f| f.remove(m, *layer as usize)),
         Act::Plain(FrameAct::Save { copy }) => a.change_frame(|f| {
             f.kept.truncate(*copy as usize);

@@ -136,6 +136,16 @@ impl Frame {
         Ok(())
     }
 
+    pub(super) fn swap(&mut self, m: &Module, layer: usize, a: FieldId, b: FieldId) {
+        let places = self.layers[layer].as_ref().and_then(|p| Some((p.node.field(a)?, p.node.field(b)?)));
+        let Some((x, y)) = places.map(|(x, y)| (x.start..x.end, y.start..y.end)) else { return };
+        let kept = self.bytes[x.clone()].to_vec();
+        self.bytes.copy_within(y.clone(), x.start);
+        self.bytes[y].copy_from_slice(&kept);
+        self.reread(m, layer, a);
+        self.reread(m, layer, b);
+    }
+
     fn shift(&mut self, pos: usize, by: isize) {
         for p in self.layers.iter_mut().flatten() {
             if p.at >= pos {
