@@ -379,15 +379,62 @@ fn own_names(command: &mut std::process::Command, folder: &Folder) {
     unsafe { command.pre_exec(own) };
 }
 
-/// At SIGHUP the names of servers are resolved again, with a file and without one.
-#[test]
-fn names_of_servers_are_resolved_again() {
+/// Whether processes can have names of their own: with the right to mount files.
+fn names_can_change() -> bool {
     let mut none = std::process::Command::new("true");
     let folder = Folder::new("server-names-none");
     std::fs::write(folder.file("hosts"), "").expect("the folder is writable");
     own_names(&mut none, &folder);
-    if plain() || none.status().is_err() {
-        // Without the right to mount files.
+    !plain() && none.status().is_ok()
+}
+
+/// Every second the names are resolved again. The configuration is not read for it, and a resolver
+/// without an answer changes nothing.
+#[test]
+fn names_of_servers_are_looked_up_by_themselves() {
+    if !names_can_change() {
+        return;
+    }
+    let one = Echo::new();
+    let two = Echo::on(TcpListener::bind(("127.0.0.2", one.port)).expect("the port is free there"));
+    let name = format!("echo.test:{}", one.port);
+    let folder = Folder::new("server-names-looks");
+    let write = |name: &str, text: &str| std::fs::write(folder.file(name), text).expect("the folder is writable");
+    write("a.loom", REQUESTS);
+    write("hosts", "127.0.0.1 echo.test\n");
+    write("a.toml", &format!("resolve = 1\n[set]\nservers = [\"{name}\"]\n"));
+    let args = ["--config", &folder.name_of("a.toml")];
+    let process = Wireloom::run_file(&folder.name_of("a.loom"), &args, |c| own_names(quickly_compiled(c), &folder));
+    // Half of a change that is written at the moment.
+    write("a.toml", "[set]\nservers = [\n");
+    let says = |what: String| eventually(&what, || process.output().contains(&what));
+    let mut client = Client::connect(process.port);
+    let mut ask = || {
+        let before = (one.asked(), two.asked());
+        client.send("r\n").expect("r\n");
+        (one.asked() - before.0, two.asked() - before.1)
+    };
+    assert_eq!(ask(), (1, 0));
+    write("hosts", "127.0.0.2 echo.test\n");
+    says(format!("balance: `{name}` is now 127.0.0.2 and was 127.0.0.1"));
+    assert_eq!(ask(), (0, 1));
+    write("hosts", "127.0.0.1 other.test\n");
+    says(format!("`{name}` keeps its address 127.0.0.2: cannot resolve `echo.test`"));
+    assert_eq!(ask(), (0, 1));
+    write("hosts", "127.0.0.2 echo.test\n");
+    says(format!("`{name}` can be resolved again"));
+    write("hosts", "127.0.0.1 echo.test\n");
+    says(format!("`{name}` is now 127.0.0.1 and was 127.0.0.2"));
+    assert_eq!(ask(), (1, 0));
+    let output = process.output();
+    assert_eq!(output.matches(" is now ").count(), 2, "{output}");
+    assert!(!output.contains("stay as they were"), "{output}");
+}
+
+/// At SIGHUP the names of servers are resolved again, with a file and without one.
+#[test]
+fn names_of_servers_are_resolved_again() {
+    if !names_can_change() {
         return;
     }
     let one = Echo::new();

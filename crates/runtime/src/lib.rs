@@ -22,6 +22,7 @@ pub mod large_pages;
 pub mod log_lines;
 pub mod log_queue;
 pub mod merge;
+mod name_watch;
 pub mod os_signals;
 pub mod packet;
 pub mod params;

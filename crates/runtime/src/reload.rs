@@ -9,6 +9,7 @@
 use crate::core::app::App;
 use crate::error::{Error, Origin};
 use crate::params::{self, PortSetting, Settings};
+use crate::server_names::Answers;
 use crate::server_places::ServerPlaces;
 use crate::stats::CoreStats;
 use crate::view::Group;
@@ -38,12 +39,13 @@ pub struct ReadAgain {
     pub text_of: Box<dyn Fn(Error) -> String>,
 }
 
-/// The source of settings, asked at each SIGHUP.
+/// The source of settings, asked at each SIGHUP, and when a name has another address.
 pub struct Reload {
     /// Whether there is a file; without one, only names are resolved again.
     pub has_file: bool,
-    /// Reads them; an error is a text for the user, and nothing changes.
-    pub read: Box<dyn FnMut() -> Result<ReadAgain, String> + Send>,
+    /// Reads them; an error is a text for the user, and nothing changes. Its argument: the file is
+    /// read anew, else they are those that were read last.
+    pub read: Box<dyn FnMut(bool) -> Result<ReadAgain, String> + Send>,
     /// Told each line about a change.
     pub tell: Tell,
 }
@@ -99,17 +101,21 @@ impl NewSettings {
     }
 }
 
-/// Reads the settings again. `groups`: those of services first; the cores of a group without
-/// [`NewSettings`] take none.
+/// Reads the settings again. `known`: addresses that were looked up; the settings are those that
+/// were read last. None: the file is read anew, and all names are resolved. `groups`: those of
+/// services first; the cores of a group without [`NewSettings`] take none.
 pub(crate) fn reload(
     reload: &mut Reload,
+    known: Option<Answers>,
     groups: &[(Arc<Group>, Option<Arc<NewSettings>>)],
     wake: impl Fn(),
 ) -> Result<(), String> {
-    let ReadAgain { sets, mut lines, text_of } = (reload.read)()?;
+    let (at_hangup, known) = (known.is_none(), known.unwrap_or_default());
+    let ReadAgain { sets, mut lines, text_of } = (reload.read)(at_hangup)?;
     let mut all = Vec::new();
     for (group, new) in groups {
-        all.push(changes(&group.apps, &group.stats, new.as_deref(), &sets).map_err(&text_of)?);
+        let source = SettingsSource { sets: &sets, known: &known };
+        all.push(changes(&group.apps, &group.stats, new.as_deref(), source).map_err(&text_of)?);
     }
     for ((group, new), changed) in groups.iter().zip(all) {
         let (settings, told): (Vec<_>, Vec<_>) = changed.into_iter().unzip();
@@ -125,6 +131,9 @@ pub(crate) fn reload(
         new.iter().for_each(|new| new.wait(group.stats.len()));
     }
     let has_names = || groups.iter().flat_map(|(g, _)| &g.apps).any(|a| !a.renewed().names.is_empty());
+    if lines.is_empty() && !at_hangup {
+        return Ok(());
+    }
     if lines.is_empty() && reload.has_file {
         (reload.tell)(Level::Info, "the configuration was read again: nothing has changed");
     } else if lines.is_empty() && has_names() {
@@ -137,16 +146,23 @@ pub(crate) fn reload(
 /// An app's settings, and a line for each that differs.
 pub(crate) type Changed = (Option<Arc<Settings>>, Vec<ChangeLine>);
 
+/// The pairs of all apps, and addresses that are known.
+#[derive(Clone, Copy)]
+pub(crate) struct SettingsSource<'a> {
+    pub sets: &'a [AppSets],
+    pub known: &'a Answers,
+}
+
 /// The changes of apps that run on some cores.
 pub(crate) fn changes(
     apps: &[Arc<App>],
     cores: &[CoreStats],
     new: Option<&NewSettings>,
-    sets: &[AppSets],
+    source: SettingsSource,
 ) -> Result<Vec<Changed>, Error> {
     let each = apps.iter().enumerate().map(|(n, app)| {
         let left = |p: usize, place: usize, server: u32| left(cores, (n, p, place), server);
-        change(app, new.and_then(|new| new.current(n)), sets, &left)
+        change(app, new.and_then(|new| new.current(n)), source, &left)
     });
     each.collect()
 }
@@ -160,12 +176,12 @@ fn left(cores: &[CoreStats], (app, port, place): (usize, usize, usize), server: 
 fn change(
     app: &App,
     now: Option<Arc<Settings>>,
-    sets: &[AppSets],
+    SettingsSource { sets, known }: SettingsSource,
     left: &dyn Fn(usize, usize, u32) -> bool,
 ) -> Result<Changed, Error> {
     let Some((_, sets)) = sets.iter().find(|(name, _)| *name == app.desc.app) else { return Ok((now, Vec::new())) };
     let old = now.as_deref().unwrap_or(&app.settings);
-    let wanted = params::resolve_again(&app.desc, sets, old.names.again())?;
+    let wanted = params::resolve_again(&app.desc, sets, old.names.again(known.clone()))?;
     let (values, mut lines) = values(&app.desc, old, &wanted);
     let mut options = Vec::new();
     for (n, (was, is)) in old.ports.iter().zip(&wanted.ports).enumerate() {

@@ -14,9 +14,11 @@ pub(crate) mod options;
 use crate::admin;
 use crate::control::{self, Where};
 use crate::error::{Error, Origin};
+use crate::name_watch::NameWatch;
 use crate::os_signals::{Heard, OsSignals};
 use crate::packet;
 use crate::reload;
+use crate::server_names::Answers;
 use crate::services;
 use crate::view::{Group, View};
 use options::{raise_descriptor_limit, RUN};
@@ -130,6 +132,7 @@ impl Running {
             .chain(self.packets.iter().map(|p| p.cores.group.clone()));
         let view = Arc::new(View::new(groups.collect(), names));
         let doors = Doors::open(&options, &view)?;
+        let names = self.watch_names(&options);
         let (mut told, mut pause) = (RUN, Duration::from_millis(1));
         let mut told_at = Instant::now();
         loop {
@@ -148,12 +151,18 @@ impl Running {
             pause = (pause + pause / 16).min(longest);
             match signals.wait(pause) {
                 Heard::Nothing => {}
-                Heard::Hangup => self.read_again(&mut options),
+                Heard::Hangup => {
+                    crate::access_log::hangup();
+                    self.read_again(&mut options, None)
+                }
                 Heard::End if stop.running() => {
                     log::info!("draining; a second signal ends at once");
                     stop.drain();
                 }
                 Heard::End => stop.end(),
+            }
+            if let Some(known) = names.as_ref().and_then(NameWatch::take) {
+                self.read_again(&mut options, Some(known))
             }
             if let Some(names) = self.packets.as_mut().and_then(|p| p.interfaces.lost()) {
                 self.failed = Some(Error::Program(format!("no interface is left: {names} is gone")));
@@ -174,13 +183,18 @@ impl Running {
         }
     }
 
-    /// Opens logs anew, and reads the settings again. An error changes nothing.
-    fn read_again(&self, options: &mut ServeOptions) {
-        crate::access_log::hangup();
+    fn watch_names(&self, options: &ServeOptions) -> Option<NameWatch> {
+        let services = self.services.as_ref().filter(|_| !options.resolve.is_zero() && options.reload.is_some())?;
+        NameWatch::start(services.cores.group.clone(), options.resolve)
+    }
+
+    /// Reads the settings again, or takes addresses of names that are known. An error changes
+    /// nothing.
+    fn read_again(&self, options: &mut ServeOptions, known: Option<Answers>) {
         let Some(reload) = &mut options.reload else { return };
         let services = self.services.iter().map(|s| (s.cores.group.clone(), Some(s.settings.clone())));
         let packets = self.packets.iter().map(|p| (p.cores.group.clone(), None));
-        if let Err(e) = reload::reload(reload, &services.chain(packets).collect::<Vec<_>>(), || self.wake()) {
+        if let Err(e) = reload::reload(reload, known, &services.chain(packets).collect::<Vec<_>>(), || self.wake()) {
             (reload.tell)(log::Level::Error, &format!("{e}\nthe settings stay as they were"));
         }
     }

@@ -8,9 +8,8 @@ use crate::value_syntax::{resolved, server_endpoint};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 
-/// Another source of addresses than the system's.
-#[cfg(test)]
-pub type Resolver = fn(&str) -> Result<Vec<SocketAddr>, String>;
+/// The resolver's answers, by name.
+pub(crate) type Answers = HashMap<String, Result<Vec<SocketAddr>, String>>;
 
 #[derive(Clone, Default)]
 pub struct ServerNames {
@@ -20,15 +19,13 @@ pub struct ServerNames {
     found: HashMap<String, SocketAddr>,
     /// A line for each name that could not be resolved again.
     pub failed: Vec<String>,
-    #[cfg(test)]
-    pub resolver: Option<Resolver>,
+    known: Answers,
 }
 
 impl ServerNames {
-    /// For settings that follow these.
-    pub fn again(&self) -> ServerNames {
-        let (before, found, failed) = (self.found.clone(), HashMap::new(), Vec::new());
-        ServerNames { before, found, failed, ..self.clone() }
+    /// For settings that follow these. `known`: names that are not asked for.
+    pub(crate) fn again(&self, known: Answers) -> ServerNames {
+        ServerNames { first: self.first.clone(), before: self.found.clone(), known, ..ServerNames::default() }
     }
 
     /// Whether no server has a name, only addresses.
@@ -65,11 +62,12 @@ impl ServerNames {
     }
 
     fn resolve(&self, text: &str) -> Result<Vec<SocketAddr>, String> {
-        #[cfg(test)]
-        if let Some(resolver) = self.resolver {
-            return resolver(text);
-        }
-        resolved(text)
+        self.known.get(text).cloned().unwrap_or_else(|| resolved(text))
+    }
+
+    /// All names, and their addresses.
+    pub(crate) fn all(&self) -> HashMap<String, SocketAddr> {
+        self.found.clone()
     }
 
     /// A line for each name that has another address than before.
@@ -88,32 +86,30 @@ impl ServerNames {
 mod tests {
     use super::*;
 
-    /// `a` has two addresses in another order, `b` another one, and `c` none.
-    fn later(text: &str) -> Result<Vec<SocketAddr>, String> {
-        let of = |list: &[&str]| Ok(list.iter().map(|a| a.parse().unwrap()).collect());
-        match text {
-            "a:1" => of(&["10.0.0.2:1", "10.0.0.1:1"]),
-            "b:1" => of(&["10.0.0.4:1"]),
-            _ => Err(format!("cannot resolve `{text}`")),
-        }
+    fn known(all: &[(&str, &[&str])]) -> Answers {
+        let answer = |name: &str, list: &[&str]| match list {
+            [] => Err(format!("cannot resolve `{name}`")),
+            list => Ok(list.iter().map(|a| a.parse().unwrap()).collect()),
+        };
+        all.iter().map(|(name, list)| (name.to_string(), answer(name, list))).collect()
     }
 
-    fn at_first(text: &str) -> Result<Vec<SocketAddr>, String> {
-        let of = |list: &[&str]| Ok(list.iter().map(|a| a.parse().unwrap()).collect());
-        match text {
-            "a:1" => of(&["10.0.0.1:1", "10.0.0.2:1"]),
-            "b:1" => of(&["10.0.0.3:1"]),
-            _ => of(&["10.0.0.5:1"]),
-        }
+    fn at_first() -> Answers {
+        known(&[("a:1", &["10.0.0.1:1", "10.0.0.2:1"]), ("b:1", &["10.0.0.3:1"]), ("c:1", &["10.0.0.5:1"])])
+    }
+
+    /// `a` has two addresses in another order, `b` another one, and the others none.
+    fn later() -> Answers {
+        known(&[("a:1", &["10.0.0.2:1", "10.0.0.1:1"]), ("b:1", &["10.0.0.4:1"]), ("c:1", &[]), ("d:1", &[])])
     }
 
     #[test]
     fn names_are_resolved_again() {
         let list = ["a:1", "b:1", "c:1", "10.0.0.9:1"].map(String::from);
-        let mut names = ServerNames { resolver: Some(at_first), ..ServerNames::default() };
+        let mut names = ServerNames { known: at_first(), ..ServerNames::default() };
         let texts = |all: Vec<SocketAddr>| all.iter().map(|a| a.ip().to_string()).collect::<Vec<_>>().join(" ");
         assert_eq!(texts(names.addresses(&list, true).unwrap()), "10.0.0.1 10.0.0.3 10.0.0.5 10.0.0.9");
-        let mut again = ServerNames { resolver: Some(later), ..names.again() };
+        let mut again = names.again(later());
         assert_eq!(texts(again.addresses(&list, false).unwrap()), "10.0.0.1 10.0.0.3 10.0.0.5 10.0.0.9");
         assert_eq!((again.changes().len(), again.failed.len()), (0, 0));
         assert_eq!(texts(again.addresses(&list, true).unwrap()), "10.0.0.1 10.0.0.4 10.0.0.5 10.0.0.9");
@@ -121,7 +117,7 @@ mod tests {
         assert_eq!(again.failed, ["`c:1` keeps its address 10.0.0.5: cannot resolve `c:1`"]);
         assert!(again.addresses(&["d:1".into()], true).is_err(), "a new name has no other address");
         // A setting that no reload changes keeps the first address, whatever the others do.
-        let mut third = again.again();
+        let mut third = again.again(later());
         assert_eq!(texts(third.addresses(&list[1..2], false).unwrap()), "10.0.0.3");
         assert_eq!(texts(third.addresses(&list[1..2], true).unwrap()), "10.0.0.4");
     }

@@ -45,7 +45,8 @@ impl Sim {
     /// Reads the settings of the first app again. Answers a line for each that differs.
     pub fn read_again(&mut self, sets: &[(String, String)]) -> Result<Vec<String>, Error> {
         let sets = [(self.apps[0].desc.app.clone(), sets.to_vec())];
-        let changed = reload::changes(&self.apps, &self.core.stats, Some(&self.settings), &sets)?;
+        let source = reload::SettingsSource { sets: &sets, known: &std::collections::HashMap::new() };
+        let changed = reload::changes(&self.apps, &self.core.stats, Some(&self.settings), source)?;
         let (settings, told): (Vec<_>, Vec<_>) = changed.into_iter().unzip();
         self.settings.give(&self.apps, settings);
         self.core.take_settings(&self.settings);

@@ -89,6 +89,9 @@ pub struct Serve {
     /// A parameter of the modelled link to the NIC: `batch=16`. `wireloom explain` shows all.
     #[arg(long, value_name = "NAME=NUMBER,…")]
     pub link: Vec<String>,
+    /// How often names of servers are resolved again, in seconds; 0: at SIGHUP only.
+    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
+    pub resolve: u64,
     /// How long a drain may take, in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     pub drain: u64,

@@ -195,6 +195,7 @@ pub fn serve_all(
         access_log: args.access_log.clone(),
         log_faults: args.log_faults,
         reload: Some(reload(args.clone(), descs)),
+        resolve: Duration::from_secs(args.resolve),
         control: match &args.control {
             None => Where::Default,
             Some(path) if path.as_os_str() == "off" => Where::Off,
@@ -253,15 +254,17 @@ pub fn serve_all(
 fn reload(args: Serve, descs: Vec<Desc>) -> Reload {
     let mut config = args.read.clone();
     let has_file = config.is_some();
-    let mut read = move || {
+    let mut read = move |anew: bool| {
         let descs: Vec<&Desc> = descs.iter().collect();
         let (mut args, mut lines) = (args.clone(), Vec::new());
-        if let Some(config) = &mut config {
+        if let Some(config) = config.as_mut().filter(|_| anew) {
             let again = config.again()?;
             check_options(&again).map_err(|e| e.named(&[], Some(&again)))?;
             lines = config.changed_options(&again);
             lines.extend(unheard(&descs, &args.set, config.changed_settings(&again))?);
             args.read = Some(again);
+        } else {
+            args.read.clone_from(&config)
         }
         let sets = sets(&descs, args.sets())?;
         if let (Some(config), Some(again)) = (&mut config, &args.read) {
@@ -272,7 +275,7 @@ fn reload(args: Serve, descs: Vec<Desc>) -> Reload {
     };
     Reload {
         has_file,
-        read: Box::new(move || read().map_err(Failure::text)),
+        read: Box::new(move |anew| read(anew).map_err(Failure::text)),
         tell: Box::new(|level, text| text.lines().for_each(|line| notice!(level, "{line}"))),
     }
 }

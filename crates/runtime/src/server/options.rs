@@ -42,6 +42,8 @@ pub struct ServeOptions {
     pub log_faults: bool,
     /// Reads the settings again, at SIGHUP.
     pub reload: Option<Reload>,
+    /// How often names of servers are resolved again; zero: at SIGHUP only.
+    pub resolve: Duration,
     /// Of apps with frame ports.
     pub frames: crate::packet::Options,
     /// Called once, when all ports are open.
@@ -65,6 +67,7 @@ impl Default for ServeOptions {
             access_log: None,
             log_faults: false,
             reload: None,
+            resolve: Duration::ZERO,
             frames: crate::packet::Options::default(),
             ready: None,
         }
