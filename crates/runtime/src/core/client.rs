@@ -440,9 +440,11 @@ impl Core {
             self.doom(conn, WL_F_OVERLOAD);
         }
         if let Some(s) = self.conns.get(src) {
-            if s.has(flag::FLOW) && s.sink == Sink::Slot(slot) && self.conns[conn].out.len() <= HIGH {
-                self.conns[conn].paused_src = src;
-                self.resume_source(conn);
+            if s.has(flag::FLOW) && s.sink == Sink::Slot(slot) {
+                self.pause_source(src, conn);
+                if self.conns[conn].out.len() <= HIGH {
+                    self.resume_source(conn);
+                }
             }
         }
     }
@@ -554,9 +556,12 @@ impl Core {
             return; // it has long been streaming to someone else
         }
         s.sink = Sink::Discard;
+        let paused = s.has(flag::FLOW);
         self.leave_alone(src);
         if self.conns.alive(src) && self.can_close_alone(src) {
             self.close_conn(src, false);
+        } else if paused {
+            self.resume_reading(src);
         }
     }
 

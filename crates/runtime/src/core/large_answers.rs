@@ -133,6 +133,7 @@ impl Core {
         let Sink::Slot(slot) = self.conns[id].sink else { return };
         let Some(client) = self.slots.get(slot).map(|s| s.conn) else { return };
         self.conns[id].sink = Sink::Discard;
+        self.resume_reading(id);
         self.doom(client, WL_F_OVERLOAD);
     }
 

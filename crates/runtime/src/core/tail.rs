@@ -137,9 +137,9 @@ impl Core {
             self.leave_alone(src);
             self.move_over(src);
             if self.can_pause(src) {
-                self.pause_source(src, conn);
+                self.pause_answer(src, conn, front);
             } else if waiting > STORED_MAX && self.conns[src].has(flag::LEFT) {
-                self.pause_source(src, conn);
+                self.pause_answer(src, conn, front);
                 self.hold_up(src);
             } else if waiting > STORED_MAX {
                 self.doom(conn, WL_F_OVERLOAD);
@@ -155,12 +155,26 @@ impl Core {
         c.side == Side::Client || self.can_close_alone(src)
     }
 
+    /// An answer goes on when its client has room, or when its turn has come (`give_turn`).
+    fn pause_answer(&mut self, src: Id, client: Id, front: bool) {
+        match front {
+            true => self.pause_source(src, client),
+            false => self.pause_reading(src),
+        }
+    }
+
     pub(super) fn pause_source(&mut self, src: Id, dst: Id) {
         if self.conns[src].member != 0 {
             self.falls_behind(src, dst);
-        } else {
+        } else if self.conns[dst].paused_src != src {
+            // The one before it has come to its end.
+            self.resume_source(dst);
             self.conns[dst].paused_src = src;
         }
+        self.pause_reading(src);
+    }
+
+    fn pause_reading(&mut self, src: Id) {
         let s = &mut self.conns[src];
         s.set(flag::FLOW);
         if !s.has(flag::PAUSED) {
@@ -173,6 +187,10 @@ impl Core {
     /// The destination has room again.
     pub(super) fn resume_source(&mut self, dst: Id) {
         let src = std::mem::take(&mut self.conns[dst].paused_src);
+        self.resume_reading(src);
+    }
+
+    pub(super) fn resume_reading(&mut self, src: Id) {
         if let Some(s) = self.conns.get_mut(src) {
             s.clear(flag::FLOW);
             if s.input.is_empty() {

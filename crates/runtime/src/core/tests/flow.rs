@@ -34,6 +34,57 @@ fn a_slow_reader_stops_its_own_stream_only() {
     assert_clean(&mut s);
 }
 
+/// One client's answers from two servers, both larger than it takes at once.
+#[test]
+fn two_large_answers_to_a_slow_client_both_arrive() {
+    // The second one has a connection of its own from the start, or shares one with others.
+    for others in [false, true] {
+        let mut s = sim(false, &[]);
+        let c = s.client("client").unwrap();
+        c.send(b"g0 a\ng1 b\n");
+        s.settle();
+        let other = s.client("client").unwrap();
+        if others {
+            other.send(b"g1 c\n");
+            s.settle();
+        }
+        let x = [s.backend("backends", 0).unwrap(), s.backend("backends", 1).unwrap()];
+        c.window(Some(0));
+        for (n, x) in x.iter().enumerate() {
+            x.send(format!("D:1000000 {n}\n").as_bytes());
+        }
+        for _ in 0..100 {
+            x.iter().for_each(|x| x.send(&[b'z'; 10_000]));
+            s.settle();
+        }
+        if others {
+            x[1].send(b"r c\n");
+            s.settle();
+        }
+        let mut got = 0;
+        for _ in 0..400 {
+            c.window(Some(20_000));
+            s.settle();
+            got += c.receive().len();
+        }
+        assert_eq!(got, 2 * ("D:1000000 0\n".len() + 1_000_000), "{others}");
+        assert_eq!(text(&other), if others { "r c\n" } else { "" });
+        // Both connections serve others.
+        c.window(None);
+        for n in 0..2 {
+            other.send(format!("g{n} more\n").as_bytes());
+            s.settle();
+            let mut all: Vec<Peer> = std::iter::from_fn(|| s.backend("backends", n)).collect();
+            all.push(x[n].clone());
+            let asked: Vec<&Peer> = all.iter().filter(|x| text(x).ends_with("more\n")).collect();
+            asked[0].send(b"r more\n");
+            s.settle();
+            assert_eq!(text(&other), "r more\n", "{others} {n}");
+        }
+        assert_clean(&mut s);
+    }
+}
+
 #[test]
 fn a_slow_backend_stops_the_upload() {
     let mut s = sim(true, &[]);
