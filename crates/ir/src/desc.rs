@@ -398,9 +398,9 @@ pub struct ProtocolDesc {
 pub enum Order {
     /// Answers come in the order of the requests.
     InOrder,
-    /// Answers carry an id, at this offset and width (bytes, both in request and response, in the
-    /// head). The runtime puts its own id in and the client's back.
-    ById { offset: u32, width: u8 },
+    /// Answers carry an id of so many bytes. `request`, `response`: its offsets in the heads of
+    /// both. The runtime puts its own id in and the client's back.
+    ById { request: u32, response: u32, width: u8 },
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

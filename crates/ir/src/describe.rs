@@ -158,14 +158,20 @@ fn is_sent_to(m: &crate::Module, n: usize) -> bool {
 }
 
 fn protocol_desc(m: &crate::Module, p: &crate::Protocol) -> ProtocolDesc {
-    let order = p.order_by.and_then(|f| crate::grammar::fixed_offset(m, p.request, f));
+    let request = p.order_by.and_then(|f| crate::grammar::fixed_offset(m, p.request, f));
+    let response = crate::grammar::order_field(m, p).zip(p.response);
+    let response = response.and_then(|(f, u)| crate::grammar::fixed_offset(m, u, f));
+    let order = match (request, response) {
+        (Some((request, width)), Some((response, _))) => Order::ById { request, response, width },
+        _ => Order::InOrder,
+    };
     ProtocolDesc {
         name: p.name.clone(),
         request: p.request.0,
         response: p.response.map(|u| u.0),
         sharing: p.sharing,
         server_first: p.server_first,
-        order: order.map_or(Order::InOrder, |(offset, width)| Order::ById { offset, width }),
+        order,
         first: m.units.get(p.request.index()).map_or_else(Vec::new, |u| u.first.iter().collect()),
         ignore: p.ignore.clone(),
         expects: p.expects.as_ref().map_or_else(Vec::new, |(text, _)| text.clone()),

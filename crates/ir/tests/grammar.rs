@@ -318,11 +318,11 @@ fn e0409_order_by() {
             .replace("length read(this.n#0):u8", "length 9:u16")
             .replace("sharing pipelined;", &format!("sharing pipelined; order_by #{f};"))
     };
-    for bytes in 2..=8 {
+    for bytes in 1..=8 {
         let m = accepted(&by(0, bytes));
         assert_eq!(grammar::fixed_offset(&m, UnitId(0), FieldId(0)), Some((0, bytes as u8)));
     }
-    refused("E0409", &by(0, 1));
+    refused("E0409", &by(0, 9));
     refused("E0409", &by(1, 2));
     refused("E0409", &by(3, 2));
 }
@@ -409,7 +409,7 @@ fn description() {
     assert_eq!(analyze(&mut m), []);
     wireloom_ir::passes::run_all(&mut m);
     let d = m.desc();
-    assert_eq!(d.protocols[0].order, wireloom_ir::desc::Order::ById { offset: 8, width: 4 });
+    assert_eq!(d.protocols[0].order, wireloom_ir::desc::Order::ById { request: 8, response: 8, width: 4 });
     assert_eq!(d.protocols[0].first, [128, 129]);
     assert_eq!(d.handlers.len(), 3, "tests are left out");
     assert_eq!(d.handlers[1].on, wireloom_ir::desc::HandlerOn::Message { port: 0, alternative: 1 });

@@ -241,9 +241,9 @@ pub fn spec(exclusive: bool, sets: &[&str]) -> AppSpec {
 }
 
 /// The same with ids: answers are matched by the two bytes behind the first letter.
-pub fn app_by_id(sets: &[&str]) -> Arc<App> {
-    let mut d = desc(false);
-    d.protocols[0].order = Order::ById { offset: 1, width: 2 };
+pub fn app_by_id(exclusive: bool, sets: &[&str]) -> Arc<App> {
+    let mut d = desc(exclusive);
+    d.protocols[0].order = Order::ById { request: 1, response: 1, width: 2 };
     app_of(spec_of(d, sets))
 }
 

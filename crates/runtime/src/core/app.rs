@@ -218,8 +218,8 @@ fn check(program: &Program, desc: &Desc) -> Result<(), Error> {
             return bad(format!("protocol `{}` names a unit the program does not have", p.name));
         }
         if let Order::ById { width, .. } = p.order {
-            if !(2..=8).contains(&width) {
-                return bad(format!("protocol `{}`: ids of {width} bytes are not supported (2 to 8)", p.name));
+            if !(1..=8).contains(&width) {
+                return bad(format!("protocol `{}`: ids of {width} bytes are not supported (1 to 8)", p.name));
             }
         }
     }

@@ -1,6 +1,5 @@
 //! Backend connections: their input, and their end.
 
-use super::dispatch::own_id;
 use super::ejection::Why;
 use super::input::{FoundMessage, Parsed};
 use super::ports::IdField;
@@ -111,18 +110,19 @@ impl Core {
         if c.greets > 0 {
             return self.greeted(id, unit, rest);
         }
-        let call = match proto.id {
-            None => c.first,
-            Some(IdField { offset, width }) if rest.n < offset + width => return None,
-            Some(field) => self.call_by_id(c.first, rest, field),
-        };
-        if call.is_nil() {
-            match self.conns[id].count {
-                0 => self.surplus(id),
-                _ => self.backend_bad(id, WL_F_BAD_REPLY, NO_PLACE),
-            }
+        if c.count == 0 {
+            self.surplus(id);
             return Some(rest.n);
         }
+        let call = match proto.id {
+            None => Some(c.first),
+            Some(field) if field.of_response(rest.n).is_none() => return None,
+            Some(field) => self.call_by_id(id, rest, field),
+        };
+        let Some(call) = call else {
+            self.nobodys_answer(id);
+            return Some(rest.n);
+        };
         let k = &self.calls[call];
         let hold = match self.tasks.get(k.task) {
             Some(t) => k.flags & WL_C_HOLD != 0 || t.parts.len() > 1,
@@ -141,19 +141,6 @@ impl Core {
                 Some(m.have)
             }
         }
-    }
-
-    fn call_by_id(&self, first: Id, rest: Raw, IdField { offset, width }: IdField) -> Id {
-        // SAFETY: bytes in place; the caller checked the length.
-        let id = unsafe { &rest.slice()[offset..offset + width] };
-        let mut at = first;
-        while let Some(c) = self.calls.get(at) {
-            if own_id(at)[..width] == *id {
-                return at;
-            }
-            at = c.next;
-        }
-        Id::NIL
     }
 
     fn backend_message(&mut self, id: Id, answer: FrontAnswer, by_id: Option<IdField>) {
@@ -180,6 +167,7 @@ impl Core {
             // An interim answer that says `Connection: close` would close the client's connection,
             // so it is not passed on.
             if !ends {
+                let (m, rest) = self.with_client_id(by_id, client_id, m, rest);
                 self.interim(id, task, rest, &m);
             }
             self.end_message(id);
@@ -217,11 +205,8 @@ impl Core {
         if let Some(t) = self.tasks.get_mut(task) {
             t.rep_src = id;
             t.rep_more = !m.whole;
-            let base = match by_id {
-                Some(IdField { offset, width }) => self.with_client_id(rest, m.have, offset, &client_id[..width]),
-                None => rest.p,
-            };
-            let msg = m.seen(base);
+            let (m, rest) = self.with_client_id(by_id, client_id, m, rest);
+            let msg = m.seen(rest.p);
             if hold && !m.whole {
                 // It has streams and cannot be held; half of it must not pass for the whole.
                 self.complete_part(task, part, WL_F_OVERLOAD, None);
@@ -291,17 +276,6 @@ impl Core {
         self.complete_part(task, part, WL_F_BAD_REPLY, None);
     }
 
-    /// A copy of a message with the client's id in the place of ours.
-    pub(super) fn with_client_id(&mut self, rest: Raw, have: usize, offset: usize, id: &[u8]) -> *const u8 {
-        self.patch.clear();
-        // SAFETY: bytes in place.
-        self.patch.extend_from_slice(unsafe { &rest.slice()[..have] });
-        if let Some(place) = self.patch.get_mut(offset..offset + id.len()) {
-            place.copy_from_slice(id);
-        }
-        self.patch.as_ptr()
-    }
-
     /// A response that another one follows: goes to the client if its turn has come and it reads
     /// such responses, else is dropped.
     pub(super) fn interim(&mut self, id: Id, task: Id, rest: Raw, m: &FoundMessage) {
@@ -364,6 +338,7 @@ impl Core {
             c.set(flag::RELEASE);
         } else if !exclusive {
             self.give_up_idle(id);
+            self.end_retired(id);
         }
     }
 

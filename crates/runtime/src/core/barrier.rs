@@ -73,7 +73,7 @@ impl Core {
         (c.task, c.part, c.app, c.port, c.inst) = (Id::NIL, 0, at.a as u16, at.p as u16, at.i as u32);
         (c.conn, c.next, c.stream, c.retried, c.repeat, c.ends) = (Id::NIL, Id::NIL, Id::NIL, false, false, false);
         (c.private, c.ctx, c.flags, c.issued, c.deadline) = (false, 0, 0, now, now);
-        c.releases = behind;
+        (c.releases, c.number) = (behind, 0);
         self.apps[at.a].ports[at.p].change_load(at.i, 1);
         if self.append_out(conn, Raw::of(&bytes), Raw::of(&[])).is_err() {
             self.calls[call].releases = Id::NIL;

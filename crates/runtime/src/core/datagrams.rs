@@ -11,10 +11,11 @@
 //! own, so that a stranger cannot guess an answer's. An answer to no request is counted
 //! (`unmatched`); so is a datagram that could not be sent (`lost`).
 
+use super::answers_by_id::with_number;
 use super::ejection::Why;
 use super::input::{FoundMessage, Parsed};
-use super::ports::{IdField, Proto};
-use super::request_numbers::RequestNumbers;
+use super::ports::IdField;
+use super::request_numbers::{RequestNumbers, Rest, Secret};
 use super::slab::Id;
 use super::types::{flag, Side, Start, Target, NO_PROTO};
 use super::{Core, Raw};
@@ -24,9 +25,8 @@ use crate::engine::{Token, WriteResult};
 use crate::stats::NO_PLACE;
 use std::io::IoSlice;
 
-fn number_of(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0, |n, b| n << 8 | u64::from(*b))
-}
+/// How long a number of one byte rests when its answer has come.
+const DUPLICATES_NS: u64 = 100_000_000;
 
 // Clients.
 
@@ -141,15 +141,16 @@ impl Core {
     pub(super) fn connect_datagrams(&mut self, at: Target) -> Result<Id, u32> {
         let port = &self.apps[at.a].ports[at.p];
         let (addr, proto, idle) = (port.backends[at.i].addr, port.protos[0], port.options.idle_timeout);
-        let numbers = RequestNumbers::new(!self.virtual_time);
-        let Some(numbers) = numbers else { return Err(WL_F_OVERLOAD) };
+        let id = self.apps[at.a].protos[proto as usize].id;
+        let secret = if self.virtual_time || id.is_none() { None } else { Some(Secret::new().ok_or(WL_F_OVERLOAD)?) };
+        let numbers = id.map(|f| Box::new(RequestNumbers::new(f.width, secret)));
         let token = match self.engine.connect_datagrams(addr) {
             Ok(token) => token,
             Err(e) => return Err(self.no_connection(at, &e)),
         };
         let id = self.open_conn(token, Side::Backend, at.a as u16, at.p as u16, at.i as u32);
         let c = &mut self.conns[id];
-        (c.proto, c.numbers) = (proto, Some(Box::new(numbers)));
+        (c.proto, c.numbers) = (proto, numbers);
         c.set(flag::DATAGRAM);
         if let Some((local, peer)) = self.engine.addresses(token) {
             let c = &mut self.conns[id].c;
@@ -162,37 +163,16 @@ impl Core {
     }
 
     /// Sends a request, and waits for its answer under a number of ours.
-    pub(super) fn call_datagram(
-        &mut self,
-        conn: Id,
-        call: Id,
-        proto: Proto,
-        (head, here): (Raw, Raw),
-    ) -> Result<(), u32> {
-        let Some(IdField { offset, width }) = proto.id else { return Err(WL_F_CONSTRAINT) };
-        if head.n < offset + width {
-            return Err(WL_F_CONSTRAINT);
-        }
-        let numbers = self.conns[conn].numbers.as_mut();
-        let number = numbers.and_then(|n| n.take(call, width)).ok_or(WL_F_OVERLOAD)?;
+    pub(super) fn call_datagram(&mut self, conn: Id, call: Id, request: (Raw, Raw)) -> Result<(), u32> {
+        let field = self.id_field(conn).ok_or(WL_F_CONSTRAINT)?;
+        let own = self.number_for(conn, call, request.0, field)?.to_be_bytes();
         // SAFETY: program bytes, valid during the call.
-        let (h, t) = unsafe { (head.slice(), here.slice()) };
-        let k = &mut self.calls[call];
-        k.client_id[..width].copy_from_slice(&h[offset..offset + width]);
-        k.number = number;
-        let own = number.to_be_bytes();
-        let sent = self.send_datagram(conn, &[&h[..offset], &own[8 - width..], &h[offset + width..], t]);
+        let sent = self.send_datagram(conn, unsafe { &with_number(request, field, &own) });
         match sent {
             Ok(()) => self.link_call(conn, call),
-            Err(_) => self.give_number_back(conn, number),
+            Err(_) => self.give_number_back(conn, call),
         }
         sent
-    }
-
-    fn give_number_back(&mut self, conn: Id, number: u64) {
-        if let Some(n) = self.conns.get_mut(conn).and_then(|c| c.numbers.as_mut()) {
-            n.give_back(number);
-        }
     }
 
     /// One datagram to a backend.
@@ -229,11 +209,7 @@ impl Core {
             self.greeted(id, unit, raw);
             return;
         }
-        let call = proto.id.filter(|f| raw.n >= f.offset + f.width).and_then(|f| {
-            // SAFETY: bytes in place, and long enough.
-            let number = number_of(unsafe { &raw.slice()[f.offset..f.offset + f.width] });
-            self.conns[id].numbers.as_ref()?.find(number).filter(|call| self.calls.alive(*call))
-        });
+        let call = proto.id.and_then(|f| self.call_by_id(id, raw, f));
         let (Some(call), Some(unit), Some(field)) = (call, proto.response, proto.id) else {
             return self.my_stats().apps[at.a].ports[at.p].unmatched.add(1);
         };
@@ -269,11 +245,11 @@ impl Core {
             return self.bad_datagram(id, call, WL_F_MALFORMED, NO_PLACE);
         }
         let k = &self.calls[call];
-        let (task, part, client_id, issued, number) = (k.task, k.part, k.client_id, k.issued, k.number);
+        let (task, part, client_id, issued) = (k.task, k.part, k.client_id, k.issued);
         let hold = self.tasks.get(task).is_some_and(|t| k.flags & WL_C_HOLD != 0 || t.parts.len() > 1);
-        let base = self.with_client_id(raw, m.have, field.offset, &client_id[..field.width]);
+        let (m, raw) = self.with_client_id(Some(field), client_id, m, raw);
         if flags & WL_M_INTERIM != 0 {
-            self.interim(id, task, Raw { p: base, n: raw.n }, &m);
+            self.interim(id, task, raw, &m);
             return self.end_message(id);
         }
         self.succeeded(at, issued);
@@ -281,12 +257,15 @@ impl Core {
         let st = &self.my_stats().apps[at.a].ports[at.p];
         st.backends[at.i].latency.record(self.now.saturating_sub(issued));
         st.replies.add(1);
+        if field.width == 1 {
+            // Numbers of one byte come again soon, and an answer may come twice.
+            self.rest(id, call, (DUPLICATES_NS, Rest::Answered));
+        }
         self.unlink_call(id, call);
-        self.give_number_back(id, number);
         self.free_call(call);
         if let Some(t) = self.tasks.get_mut(task) {
             (t.rep_src, t.rep_more) = (id, false);
-            let msg = m.seen(base);
+            let msg = m.seen(raw.p);
             self.count_joined(at, self.conns[id].proto, task, &msg);
             self.complete_part(task, part, WL_S_OK, Some((msg, m.have as u32, hold)));
         }
@@ -295,13 +274,24 @@ impl Core {
         }
     }
 
-    /// A call over UDP ends without an answer.
+    /// A call over UDP ends without an answer. Its number rests for as long as an answer may take.
     fn end_datagram_call(&mut self, id: Id, call: Id, kind: u32) {
-        let Some(k) = self.calls.get(call) else { return };
-        let number = k.number;
+        if !self.calls.alive(call) {
+            return;
+        }
+        let c = &self.conns[id];
+        let patience = self.apps[c.app as usize].ports[c.port as usize].options.answer_timeout;
+        self.rest(id, call, (patience, Rest::Forgotten));
         self.unlink_call(id, call);
-        self.give_number_back(id, number);
         self.fail_call(call, kind);
+    }
+
+    /// The number of a call rests for so many nanoseconds.
+    fn rest(&mut self, id: Id, call: Id, (span, why): (u64, Rest)) {
+        let (number, until) = (self.calls[call].number, self.now.saturating_add(span));
+        if let Some(n) = &mut self.conns[id].numbers {
+            n.rest(number, until, why);
+        }
     }
 
     /// Requests whose answers have not come: the datagrams, or their answers, are lost. Those that

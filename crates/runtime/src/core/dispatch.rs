@@ -10,7 +10,7 @@
 //! of an answer. The whole request is still in memory. This is the case in which the backend closes
 //! an idle connection at the moment of its use.
 
-use super::ports::{IdField, Port, Proto};
+use super::ports::{Port, Proto};
 use super::slab::Id;
 use super::types::{flag, Mode, Order, Side, Sink, Target, BACKENDS};
 use super::{Core, Raw, BACKEND_OUT_MAX, HIGH, PENDING_MAX, WAITERS_MAX};
@@ -139,7 +139,7 @@ impl Core {
         let c = &mut self.calls[call];
         (c.task, c.part, c.app, c.port, c.inst) = (id, part, target.a as u16, target.p as u16, target.i as u32);
         (c.conn, c.next, c.stream, c.retried, c.repeat, c.ends) = (Id::NIL, Id::NIL, Id::NIL, false, repeat, ends);
-        (c.private, c.order, c.releases) = (private, order, Id::NIL);
+        (c.private, c.order, c.releases, c.number) = (private, order, Id::NIL, 0);
         (c.ctx, c.flags, c.issued, c.deadline) = (how.ctx, how.flags, now, now.saturating_add(timeout));
         self.tasks[id].calls[part as usize] = call;
         self.apps[target.a].ports[target.p].change_load(target.i, 1);
@@ -196,19 +196,27 @@ impl Core {
     }
 
     fn call_shared(&mut self, at: Target, proto: Proto, call: Id, head: Raw, here: Raw) -> Result<(), u32> {
-        let conn = self.shared_conn(at)?;
+        let conn = match proto.id {
+            Some(_) => self.conn_with_id(at)?,
+            None => Some(self.shared_conn(at)?),
+        };
+        match conn {
+            Some(conn) => self.call_on(conn, at, call, (head, here)),
+            None => self.wait_for_id(at, call, (head, here)),
+        }
+    }
+
+    /// Sends a request on a shared connection.
+    pub(super) fn call_on(&mut self, conn: Id, at: Target, call: Id, (head, here): (Raw, Raw)) -> Result<(), u32> {
         let c = &self.conns[conn];
         if c.has(flag::DATAGRAM) {
-            return self.call_datagram(conn, call, proto, (head, here));
+            return self.call_datagram(conn, call, (head, here));
         }
         if c.count >= PENDING_MAX || c.out.len() > BACKEND_OUT_MAX {
             return Err(WL_F_OVERLOAD);
         }
         self.mark_unsent(conn);
-        match proto.id {
-            Some(field) => self.append_with_id(conn, call, head, here, field)?,
-            None => self.append_out(conn, head, here)?,
-        }
+        self.append_request(conn, call, head, here)?;
         self.pace.shared();
         self.link_call(conn, call);
         let client = self.tasks[self.calls[call].task].conn;
@@ -258,47 +266,43 @@ impl Core {
         }
     }
 
-    /// Appends a request with our id instead of the client's.
-    fn append_with_id(&mut self, conn: Id, call: Id, head: Raw, here: Raw, field: IdField) -> Result<(), u32> {
-        let IdField { offset, width } = field;
-        if head.n < offset + width {
-            return Err(WL_F_CONSTRAINT);
+    /// Appends a request, with an id of ours where answers carry ids.
+    pub(super) fn append_request(&mut self, conn: Id, call: Id, head: Raw, here: Raw) -> Result<(), u32> {
+        let Some(field) = self.id_field(conn) else { return self.append_out(conn, head, here) };
+        let number = self.number_for(conn, call, head, field)?;
+        let appended = self.append_with_id(conn, number, (head, here), field);
+        if appended.is_err() {
+            self.give_number_back(conn, call);
         }
-        // SAFETY: program bytes, valid during the call.
-        let (h, t) = unsafe { (head.slice(), here.slice()) };
-        self.calls[call].client_id[..width].copy_from_slice(&h[offset..offset + width]);
-        let own = own_id(call);
-        let c = &mut self.conns[conn];
-        if c.out.is_empty() {
-            c.last_tx = self.now;
-        }
-        let fits = c.out.append_all(&mut self.pool, &[&h[..offset], &own[..width], &h[offset + width..], t]);
-        self.mark_dirty(conn);
-        if fits {
-            Ok(())
-        } else {
-            Err(WL_F_OVERLOAD)
-        }
+        appended
     }
 
     pub(super) fn link_call(&mut self, conn: Id, call: Id) {
         let now = self.now;
         let c = &mut self.conns[conn];
-        let last = std::mem::replace(&mut c.last, call);
-        c.count += 1;
         if c.has(flag::UNANSWERED) && c.prover.is_nil() {
             c.prover = call;
         }
+        let behind = !c.last.is_nil();
+        self.put_last(conn, call);
         let k = &mut self.calls[call];
-        (k.conn, k.before, k.turn, k.behind) = (conn, last, now, !last.is_nil());
+        (k.conn, k.turn, k.behind) = (conn, now, behind);
         let deadline = k.deadline;
+        if deadline < self.conns[conn].timer_at {
+            self.arm(conn, deadline);
+        }
+    }
+
+    /// Puts a call behind the others of its connection.
+    pub(super) fn put_last(&mut self, conn: Id, call: Id) {
+        let c = &mut self.conns[conn];
+        let last = std::mem::replace(&mut c.last, call);
+        c.count += 1;
+        self.calls[call].before = last;
         if last.is_nil() {
             self.conns[conn].first = call;
         } else {
             self.calls[last].next = call;
-        }
-        if deadline < self.conns[conn].timer_at {
-            self.arm(conn, deadline);
         }
     }
 
@@ -411,7 +415,7 @@ impl Core {
             self.make_own(conn, client);
         }
         self.link_call(conn, call);
-        if let Err(e) = self.append_out(conn, head, here) {
+        if let Err(e) = self.append_request(conn, call, head, here) {
             self.conns[conn].set(flag::DOOMED);
             self.unlink_call(conn, call);
             self.mark_dirty(conn);
@@ -442,7 +446,9 @@ impl Core {
     /// An exclusive connection is free, or one could be opened: the next waiting request takes it.
     pub(super) fn serve_waiter(&mut self, at: Target, free: Option<Id>) {
         let mut free = free;
-        loop {
+        // Requests that wait for an id are served at the end of the batch.
+        let by_id = self.waits_for_ids(at);
+        while !by_id {
             let port = &mut self.apps[at.a].ports[at.p];
             let room = port.backends[at.i].open < port.options.max_connections;
             if free.is_none() && !room {
@@ -478,8 +484,14 @@ impl Core {
         }
     }
 
-    /// Removes a call from its connection's list.
+    /// Removes a call from its connection. Its number may be given to another one.
     pub(super) fn unlink_call(&mut self, conn: Id, call: Id) {
+        self.give_number_back(conn, call);
+        self.take_out(conn, call);
+    }
+
+    /// Removes a call from its connection's list.
+    pub(super) fn take_out(&mut self, conn: Id, call: Id) {
         let k = &mut self.calls[call];
         let (next, before) = (std::mem::take(&mut k.next), std::mem::take(&mut k.before));
         if let Some(k) = self.calls.get_mut(next) {
@@ -512,7 +524,7 @@ impl Core {
         if first == call {
             return;
         }
-        self.unlink_call(conn, call);
+        self.take_out(conn, call);
         self.calls[call].next = first;
         self.calls[first].before = call;
         let c = &mut self.conns[conn];
@@ -578,6 +590,8 @@ impl Core {
             let conn = c.conn;
             if self.conns.alive(conn) && self.can_close_alone(conn) {
                 self.close_conn(conn, false);
+            } else if self.conns.alive(conn) {
+                self.end_retired(conn);
             }
         }
     }
@@ -607,21 +621,20 @@ impl Core {
                 Some(c) => c,
                 None => self.connect(at)?,
             };
-            self.append_out(conn, head, here)?;
+            self.append_unanswered(conn, head, here)?;
             self.apps[at.a].ports[at.p].backends[at.i].idle.push(conn);
             return Ok(());
         }
         let conn = self.shared_conn(at)?;
         if self.conns[conn].has(flag::DATAGRAM) {
-            // SAFETY: program bytes, valid during the call.
-            return self.send_datagram(conn, unsafe { &[head.slice(), here.slice()] });
+            return self.send_unanswered(conn, head, here);
         }
         if self.conns[conn].out.len() > BACKEND_OUT_MAX {
             return Err(WL_F_OVERLOAD);
         }
         self.mark_unsent(conn);
         self.unanswered(conn);
-        self.append_out(conn, head, here)
+        self.append_unanswered(conn, head, here)
     }
 
     pub(super) fn host_send(&mut self, id: Id, port: u32, index: u32, head: wl_bytes, tail: u32) {
@@ -643,9 +656,4 @@ impl Core {
             self.count_fault(a, (kind, crate::stats::NO_PLACE), port, client);
         }
     }
-}
-
-/// The id under which a call is known to its backend.
-pub(super) fn own_id(call: Id) -> [u8; 8] {
-    (u64::from(call.gen) << 32 | u64::from(call.index)).to_le_bytes()
 }

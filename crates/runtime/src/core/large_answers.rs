@@ -79,6 +79,14 @@ impl Core {
         if self.can_close_alone(id) || self.conns[id].has(flag::PIPED | flag::LEFT | flag::UNANSWERED) {
             return;
         }
+        self.take_no_more(id);
+        let behind = self.calls.get(self.conns[id].first).map_or(Id::NIL, |k| k.next);
+        self.ask_alone(behind);
+        self.settle(id);
+    }
+
+    /// A shared connection takes no more requests.
+    pub(super) fn take_no_more(&mut self, id: Id) {
         let at = self.target_of(id);
         for s in &mut self.apps[at.a].ports[at.p].backends[at.i].shared {
             if *s == id {
@@ -86,20 +94,25 @@ impl Core {
             }
         }
         self.conns[id].set(flag::LEFT);
-        let mut call = self.calls.get(self.conns[id].first).map_or(Id::NIL, |k| k.next);
+    }
+
+    /// The clients of a call and of those behind it ask again when all of theirs are answered.
+    pub(super) fn ask_alone(&mut self, first: Id) {
+        let mut call = first;
         while let Some(k) = self.calls.get(call) {
             call = k.next;
             if let Some(c) = self.tasks.get(k.task).and_then(|t| self.conns.get_mut(t.conn)) {
                 c.set(flag::ALONE);
             }
         }
-        self.settle(id);
     }
 
-    /// A left connection with at most one call under way is not shared any more.
+    /// A left connection with at most one call under way is not shared any more. One that retires
+    /// ends with its last call.
     pub(super) fn settle(&mut self, id: Id) {
-        let c = &mut self.conns[id];
-        if c.has(flag::LEFT) && c.count <= 1 {
+        let c = &self.conns[id];
+        if c.has(flag::LEFT) && c.count <= 1 && !self.is_retired(id) {
+            let c = &mut self.conns[id];
             c.clear(flag::LEFT);
             c.set(flag::OWN);
         }

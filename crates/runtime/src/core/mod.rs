@@ -13,8 +13,9 @@
 //! `suspension` keeps tasks that wait for answers. `dispatch` and `backend` move requests and
 //! answers. `pool` chooses connections, and `health` keeps the state of backends. `tail` streams
 //! messages that are too long to hold. `pipeline` shares connections of exclusive protocols by the
-//! rules of `pipelining_policy`. `large_answers` gives large answers of pipelined protocols
-//! connections of their own. `conversation` ties the backend connections of a client to it.
+//! rules of `pipelining_policy`, `answers_by_id` those of protocols whose answers carry ids.
+//! `large_answers` gives large answers of pipelined protocols connections of their own.
+//! `conversation` ties the backend connections of a client to it.
 //! `handles` sends messages to other clients, through `inbox` to those of other cores.
 //! `connection_limit` makes clients wait, `turns` shares the core's time.
 //! `new_settings` takes settings that were read again, `gone_servers` lists of servers.
@@ -24,6 +25,7 @@
 //! parse, or close a connection. They append, link, and mark (`DIRTY`, `DOOMED`, `AGAIN`). `step`
 //! works off the marks.
 
+mod answers_by_id;
 pub mod app;
 mod backend;
 mod barrier;
@@ -178,6 +180,8 @@ pub struct Core {
     reach: handles::Reach,
     /// Large requests that wait for a barrier to be made, or whose barrier is passed.
     held_back: Vec<Id>,
+    /// Servers to which requests wait for ids.
+    short_of_ids: Vec<types::Target>,
     /// Rounds of `failover` begun, and the servers seen in one.
     rounds: u32,
     seen: Vec<bool>,
@@ -291,6 +295,7 @@ impl Core {
             moving: connection_moves::Moving::default(),
             reach: handles::Reach::default(),
             held_back: Vec::new(),
+            short_of_ids: Vec::new(),
             rounds: 0,
             seen: Vec::new(),
             stamp: now,
@@ -459,8 +464,12 @@ impl Core {
         }
         self.run_fault_handlers();
         self.pass_barriers();
+        self.serve_short_of_ids();
         self.flush();
         if self.settle_pools() {
+            self.flush();
+        }
+        while self.serve_short_of_ids() {
             self.flush();
         }
         self.announce_mail();

@@ -144,7 +144,7 @@ impl Core {
             }
             return Err(WL_F_OVERLOAD);
         }
-        if let Err(e) = self.append_out(conn, head, here) {
+        if let Err(e) = self.append_request(conn, call, head, here) {
             // The appended part must not reach the backend. The calls before it are sent again.
             self.conns[conn].set(flag::DOOMED);
             return Err(e);

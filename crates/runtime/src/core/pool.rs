@@ -145,13 +145,13 @@ impl Core {
         self.close_conn(id, false);
     }
 
-    fn count_surplus(&mut self, id: Id) {
+    pub(super) fn count_surplus(&mut self, id: Id) {
         let (at, now) = (self.target_of(id), self.now);
         let st = &self.my_stats().apps[at.a].ports[at.p].surplus;
         st.add(1);
         if st.get() == 1 {
             let addr = self.apps[at.a].ports[at.p].backends[at.i].addr;
-            log::warn!("backend {addr} has sent bytes behind a complete answer; such connections are closed and counted (surplus)");
+            log::warn!("backend {addr} has sent an answer that nobody has asked for, or bytes behind a complete answer; such connections are closed and counted (surplus)");
         }
         self.on_violation(at, now);
         let b = &mut self.apps[at.a].ports[at.p].backends[at.i];
@@ -249,7 +249,8 @@ impl Core {
         let at = self.target_of(id);
         self.conns[id].set(flag::CLOSING);
         let own = self.conns[id].has(flag::OWN);
-        let Some((to, order, new)) = self.connection_to((to, order), own) else {
+        let by_id = self.is_shared_by_id(id);
+        let Some((to, order, new)) = self.connection_to((to, order), own, by_id) else {
             return self.fail_backend(id, WL_F_REFUSED, WL_F_REFUSED);
         };
         let call = self.take_calls(id);
@@ -260,10 +261,17 @@ impl Core {
         if !connecting {
             self.run_closed(id);
         }
-        let idle = call.is_nil() && self.can_close_alone(new);
         self.relink(call, new, to, order);
+        if self.conns[new].has(flag::LEFT) {
+            self.ask_alone(self.conns[new].first);
+            self.settle(new);
+        }
+        let idle = call.is_nil() && self.can_close_alone(new);
+        // The numbers in its output are those of the old connection.
+        let numbers = self.conns[id].numbers.take();
         self.remove_conn(id, false);
         let c = &mut self.conns[new];
+        c.numbers = numbers.or(c.numbers.take());
         c.set(keeps);
         c.last_tx = if c.out.is_empty() { self.now } else { c.last_tx };
         let fits = if c.out.is_empty() {
@@ -308,13 +316,17 @@ impl Core {
     }
 
     /// A connection to a server, or to the next one where that cannot even be tried. `own`: it is
-    /// not shared.
-    fn connection_to(&mut self, to: (Target, Order), own: bool) -> Option<(Target, Order, Id)> {
+    /// not shared. `by_id`: it has no requests yet.
+    fn connection_to(&mut self, to: (Target, Order), own: bool, by_id: bool) -> Option<(Target, Order, Id)> {
         let (mut to, mut order) = to;
         loop {
             let port = &self.apps[to.a].ports[to.p];
             let exclusive = self.apps[to.a].protos[port.protos[0] as usize].exclusive;
-            let made = if exclusive || own { self.connect(to) } else { self.shared_conn(to) };
+            let made = match by_id {
+                true => self.new_shared_conn(to),
+                false if exclusive || own => self.connect(to),
+                false => self.shared_conn(to),
+            };
             if let (Ok(id), true) = (&made, own) {
                 self.conns[*id].set(flag::OWN);
             }
@@ -328,6 +340,9 @@ impl Core {
     /// Sends a call by its copy of the request on a fresh connection, or has it wait for one.
     pub(super) fn send_kept(&mut self, at: Target, call: Id) {
         let deadline = self.calls[call].deadline;
+        if self.waits_for_ids(at) {
+            return self.queue_for_id(at, call);
+        }
         let port = &mut self.apps[at.a].ports[at.p];
         let b = &mut port.backends[at.i];
         if b.open >= port.options.max_connections {

@@ -7,13 +7,28 @@ use super::types::Backend;
 use crate::abi::*;
 use crate::params::{PortSetting, Settings};
 use crate::program::Unit;
+use std::ops::Range;
 use wireloom_ir::desc::{Desc, HandlerOn, Order, PortKind, PortOptions, ProtocolDesc, Sharing, UpstreamDesc};
 
 /// The bytes of a message that hold the id by which answers are matched.
 #[derive(Clone, Copy)]
 pub struct IdField {
-    pub offset: usize,
     pub width: usize,
+    /// Its offsets in requests and in answers.
+    pub request: usize,
+    pub response: usize,
+}
+
+impl IdField {
+    /// Its place in a request, if that is long enough.
+    pub fn of_request(self, n: usize) -> Option<Range<usize>> {
+        Some(self.request..self.request + self.width).filter(|r| r.end <= n)
+    }
+
+    /// Its place in an answer, if that is long enough.
+    pub fn of_response(self, n: usize) -> Option<Range<usize>> {
+        Some(self.response..self.response + self.width).filter(|r| r.end <= n)
+    }
 }
 
 /// A protocol, made ready.
@@ -184,7 +199,9 @@ impl Proto {
             server_first: p.server_first,
             id: match p.order {
                 Order::InOrder => None,
-                Order::ById { offset, width } => Some(IdField { offset: offset as usize, width: width as usize }),
+                Order::ById { request, response, width } => {
+                    Some(IdField { width: width.into(), request: request as usize, response: response as usize })
+                }
             },
             ctx: p.default_ctx,
             ignore: Ignore::of(p),

@@ -252,20 +252,32 @@ impl Core {
                 if !c.has(flag::PAUSED) {
                     consider(self.stream_deadline(id, o.stream_timeout), Due::Call);
                 }
-            }
-            Side::Backend => {
-                let mut at = c.first;
-                while let Some(k) = self.calls.get(at) {
-                    if !k.task.is_nil() {
-                        consider(self.call_deadline(k), Due::Call);
-                    } else {
-                        consider(k.deadline.saturating_add(o.answer_timeout), Due::Call);
-                    }
-                    at = k.next;
+                if self.is_shared_by_id(id) {
+                    let behind = self.calls.get(c.first).map_or(Id::NIL, |k| k.next);
+                    consider(self.first_deadline(id, behind), Due::Call);
                 }
             }
+            Side::Backend => consider(self.first_deadline(id, c.first), Due::Call),
         }
         best
+    }
+
+    /// The nearest deadline of a call and of those behind it.
+    fn first_deadline(&self, id: Id, first: Id) -> u64 {
+        let c = &self.conns[id];
+        let patience = self.apps[c.app as usize].ports[c.port as usize].options.answer_timeout;
+        let retired = self.is_retired(id);
+        let (mut nearest, mut at) = (u64::MAX, first);
+        while let Some(k) = self.calls.get(at) {
+            let due = match k.task.is_nil() {
+                false => self.call_deadline(k),
+                true if retired => u64::MAX,
+                true => k.deadline.saturating_add(patience),
+            };
+            nearest = nearest.min(due);
+            at = k.next;
+        }
+        nearest
     }
 
     /// The same of a connection in a conversation. The client's counts for all of them.
@@ -298,7 +310,7 @@ impl Core {
     }
 
     /// The same of an answer that has begun: the rest of it may depend on the rest of its request.
-    fn stream_deadline(&self, id: Id, span: u64) -> u64 {
+    pub(super) fn stream_deadline(&self, id: Id, span: u64) -> u64 {
         let c = &self.conns[id];
         match self.calls.get(c.first).filter(|k| self.is_arriving(k)) {
             Some(_) => self.fed_deadline(id, span),
@@ -358,6 +370,9 @@ impl Core {
     fn calls_due(&mut self, id: Id) {
         if self.conns[id].has(flag::DATAGRAM) {
             return self.datagrams_due(id);
+        }
+        if self.is_shared_by_id(id) {
+            return self.calls_due_by_id(id);
         }
         // Calls behind the late one are sent again; the late call fails.
         self.shed(id);

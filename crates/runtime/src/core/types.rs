@@ -218,7 +218,7 @@ pub struct Conn {
     pub held_up: u64,
     /// Client, `DATAGRAM`: bytes that may still be sent to it.
     pub most_answer: u32,
-    /// Backend, `DATAGRAM`: the numbers by which its answers are matched.
+    /// Backend: the numbers by which its answers are matched, if they carry ids.
     pub numbers: Option<Box<RequestNumbers>>,
     /// Its part in a conversation: 0 none, 1 the client, from 2 on the upstream.
     pub member: u8,
@@ -583,8 +583,7 @@ pub struct Call {
     /// it was sent.
     pub turn: u64,
     pub behind: bool,
-    /// The client's id, where answers are matched by id; and over UDP the number that stands for
-    /// it.
+    /// The client's id, where answers are matched by id, and the number that stands for it.
     pub client_id: [u8; 8],
     pub number: u64,
     /// The request, while it waits for a connection or may be sent again.

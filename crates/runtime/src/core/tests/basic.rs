@@ -219,7 +219,7 @@ fn events_reach_their_handlers() {
 
 #[test]
 fn answers_are_matched_by_id_and_carry_the_clients() {
-    let mut s = Sim::new(vec![test_program::app_by_id(&[])]).unwrap();
+    let mut s = Sim::new(vec![test_program::app_by_id(false, &[])]).unwrap();
     let c = s.client("client").unwrap();
     c.send(b"g0A one\ng0A two\n");
     s.settle();
@@ -243,7 +243,7 @@ fn answers_are_matched_by_id_and_carry_the_clients() {
 
 /// Two clients ask over one connection, and the second one's answer comes first, in pieces.
 fn second_answer_begins() -> (Sim, [Peer; 3], Vec<u8>) {
-    let mut s = Sim::new(vec![test_program::app_by_id(&[])]).unwrap();
+    let mut s = Sim::new(vec![test_program::app_by_id(false, &[])]).unwrap();
     let (a, b) = (s.client("client").unwrap(), s.client("client").unwrap());
     a.send(b"g0A one\n");
     s.settle();

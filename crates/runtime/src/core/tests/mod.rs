@@ -1,5 +1,6 @@
 //! The core on the memory engine, with the line program.
 
+mod answers_by_id;
 mod basic;
 mod faults;
 mod flow;
