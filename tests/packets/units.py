@@ -17,6 +17,7 @@ from scapy.all import (AH, BOOTP, DHCP, DNS, DNSQR, DNSRR, DNSRRMX, DNSRROPT, DN
 from scapy.contrib.geneve import GENEVE, GeneveOptions
 from scapy.contrib.gtp import GTP_U_Header, GTPPDUSessionContainer
 from scapy.contrib.mpls import MPLS
+from scapy.layers.radius import Radius, RadiusAttr_NAS_Port_Type, RadiusAttr_User_Name
 
 A, B = "02:00:00:00:00:01", "02:00:00:00:00:02"
 ETH = Ether(src=A, dst=B)
@@ -216,6 +217,10 @@ MESSAGES = [
      [("m.leap", "ntp.flags.li"), ("m.version", "ntp.flags.vn"), ("u8(m.mode)", "ntp.flags.mode"), ("m.stratum", "ntp.stratum"), ("u8(m.poll)", "ntp.ppoll"),
       ("u8(m.precision)", "ntp.precision", "byte"), ("m.root_delay", "ntp.rootdelay"), ("m.root_dispersion", "ntp.rootdispersion"),
       ("m.reference_id", "ntp.refid", "hex")]),
+    (dgram(40000, 1812, Radius(code=1, id=7, authenticator=b"0123456789abcdef", attributes=[RadiusAttr_NAS_Port_Type(value=5), RadiusAttr_User_Name(value=b"ann")])),
+     UDP, "radius.Message",
+     [("u8(m.code)", "radius.code"), ("m.id", "radius.id"), ("m.size", "radius.length"), ("m.authenticator", "radius.authenticator", "hex"),
+      ('radius.attribute(m, radius.user_name) else ""', "radius.User_Name", "str"), ('from_be32(radius.attribute(m, 61) else "")', "radius.NAS_Port_Type")]),
     (dgram(5004, 5004, RTP(version=2, extension=1, numsync=2, marker=1, payload_type=8, sequence=4242, timestamp=160, sourcesync=0xDEADBEEF, sync=[1, 2])
            / b"\xbe\xde\0\x01\x10\xaa\0\0sound"), UDP, "rtp.Packet",
      [("m.version", "rtp.version"), ("m.padded", "rtp.padding"), ("m.extended", "rtp.ext"), ("m.csrcs", "rtp.cc"), ("m.marker", "rtp.marker"),

@@ -24,7 +24,7 @@ fn fields_agree_with_tshark() {
     let folder = captures.folder.as_path();
     // By the interpreter and by compiled code.
     let tests = wireloom(folder, "units", &["test", "units.loom"]);
-    assert!(tests.contains("15 passed, 0 failed"), "{tests}");
+    assert!(tests.contains("16 passed, 0 failed"), "{tests}");
     for name in ["frames", "cut", "snap", "broken"] {
         let bind = format!("wire=pcap:{name}.pcap");
         let interpreted = said(&wireloom(folder, name, &["run", "--interpret", "fields.loom", "--bind", &bind]));

@@ -3,6 +3,7 @@
 //!
 //! One binary: `cargo test -p wireloom-tests --test programs -- NAME::` runs one file of it.
 
+mod answer_storm;
 mod apps_sim;
 mod circles;
 mod cli_odds;

@@ -47,6 +47,7 @@ mod plain_fronts;
 mod plain_proxies;
 mod postgres;
 mod postgres_pools;
+mod radius;
 mod random_commands;
 mod redis;
 mod redis_heads;

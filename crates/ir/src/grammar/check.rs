@@ -432,18 +432,20 @@ pub(super) fn protocols(m: &Module, facts: &Facts, out: &mut Vec<Finding>) {
             .and_then(|u| u.fields.get(field.index()))
             .map_or_else(Span::default, |f| f.span);
         let (said, hint) = match (request, response) {
-            (Some((at, bytes)), Some(other)) if other == (at, bytes) && !(2..=8).contains(&bytes) => (
-                format!("a field of {bytes} byte{}", if bytes == 1 { "" } else { "s" }),
-                "an id has 2 to 8 bytes; with one, a late answer passes for that to another request",
-            ),
-            (Some(at), Some(found)) if at == found => continue,
-            (Some((at, bytes)), Some((found, others))) => (
-                format!("bytes {at} to {} of the request and {found} to {} of the response", last(at, bytes), last(found, others)),
-                "the id has the same size and the same offset in both messages",
+            (Some((_, bytes)), Some((_, others))) if bytes == others && bytes <= 8 => continue,
+            (Some((_, bytes)), Some((_, others))) if bytes == others => {
+                (format!("a field of {bytes} bytes"), "an id has 1 to 8 bytes")
+            }
+            (Some((_, bytes)), Some((_, others))) => (
+                format!("a field of {} in the request and of {} in the response", in_bytes(bytes), in_bytes(others)),
+                "the id has the same size in both messages",
             ),
             _ => (
-                "a field that has no fixed place in both the request and the response".to_string(),
-                "the id must be a whole unsigned integer in the head, behind fields of fixed size only, at the same offset in both messages",
+                format!(
+                    "a field that has no fixed place in the {}",
+                    if request.is_none() { "request" } else { "response" }
+                ),
+                "the id must be a whole unsigned integer in the head, behind fields of fixed size only",
             ),
         };
         let found = Finding::new("E0409", span, format!("protocol `{}` is ordered by {said}", p.name));
@@ -454,9 +456,8 @@ pub(super) fn protocols(m: &Module, facts: &Facts, out: &mut Vec<Finding>) {
     }
 }
 
-/// The offset of a field's last byte.
-fn last(at: u32, bytes: u8) -> u32 {
-    at + u32::from(bytes) - 1
+fn in_bytes(n: u8) -> String {
+    format!("{n} byte{}", if n == 1 { "" } else { "s" })
 }
 
 fn alternatives(m: &Module, port: &Port, out: &mut Vec<Finding>) {

@@ -129,8 +129,8 @@ pub static CODES: &[Code] = &[
          E0424.",
         ""),
     code("E0409", "`order by` a field without a fixed offset",
-        "`order by` pairs requests and answers by a field. The field has 2 to 8 bytes, at the same \
-         fixed offset in both messages.",
+        "`order by` pairs requests and answers by a field. The field has 1 to 8 bytes, as many \
+         in both messages, and a fixed offset in each.",
         "unit M { a: bytes<9> until \" \"  id: u32 }\nprotocol p { request M  response M  order by id }\napp x { port c = listen tcp(80) as p\n    on c(r) { reply nothing } }\n"),
     code("E0410", "protocols that begin with the same byte",
         "On a port of several protocols, the first byte of a connection selects the protocol.",
