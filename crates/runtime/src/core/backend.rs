@@ -133,7 +133,7 @@ impl Core {
         match self.parse(id, unit, ctx, rest, hold) {
             Parsed::More => None,
             Parsed::Bad { kind, place } => {
-                self.backend_bad(id, kind, place);
+                self.bad_answer(id, call, (kind, place));
                 Some(rest.n)
             }
             Parsed::Message(m) => {
@@ -158,7 +158,7 @@ impl Core {
         }
         if flags & WL_M_STRAY != 0 {
             // Those behind it may be other clients', too.
-            self.backend_bad(id, WL_F_BAD_REPLY, NO_PLACE);
+            self.bad_answer(id, call, (WL_F_BAD_REPLY, NO_PLACE));
             return;
         }
         let k = &self.calls[call];
@@ -394,6 +394,13 @@ impl Core {
             (true, true) => {}
             (true, false) => self.close_conn(id, false),
         }
+    }
+
+    /// The answer to a call cannot be read, or belongs to another request.
+    fn bad_answer(&mut self, id: Id, call: Id, (fault, place): (u32, u32)) {
+        // The others of its connection are lost.
+        self.put_first(id, call);
+        self.backend_bad(id, fault, place);
     }
 
     /// The backend sent bytes that cannot be an answer, or that cannot be read. The connection is

@@ -445,10 +445,12 @@ impl Core {
 
     /// An exclusive connection is free, or one could be opened: the next waiting request takes it.
     pub(super) fn serve_waiter(&mut self, at: Target, free: Option<Id>) {
+        if self.waits_for_ids(at) {
+            // Requests that wait for an id are served at the end of the batch.
+            return self.apps[at.a].ports[at.p].backends[at.i].idle.extend(free);
+        }
         let mut free = free;
-        // Requests that wait for an id are served at the end of the batch.
-        let by_id = self.waits_for_ids(at);
-        while !by_id {
+        loop {
             let port = &mut self.apps[at.a].ports[at.p];
             let room = port.backends[at.i].open < port.options.max_connections;
             if free.is_none() && !room {

@@ -247,6 +247,20 @@ fn an_answer_to_nobody_closes_its_connection() {
     }
 }
 
+#[test]
+fn an_answer_that_cannot_be_read_fails_its_own_call() {
+    let mut s = by_id(&[]);
+    let (a, b, c) = (asks(&mut s, "g0A one\n"), asks(&mut s, "g0B two\n"), asks(&mut s, "g0C three\n"));
+    let x = s.backend("backends", 0).unwrap();
+    let asked = requests(&x);
+    x.send(&answer("!__ 2\n", &asked[1]));
+    s.settle();
+    assert_eq!([text(&a), text(&b), text(&c)], ["!8\n", "!11\n", "!8\n"], "the others are lost");
+    assert_eq!((failures(&s, 0), surplus(&s)), (1, 0));
+    assert_ne!(x.ending(), Ending::Open);
+    assert_clean(&mut s);
+}
+
 /// Clients with large answers have connections of their own.
 #[test]
 fn unshared_connections_have_ids() {
