@@ -4,6 +4,8 @@
 //! [`FrameAct::Swap`] in the place of these three statements. A checksum over both fields is the
 //! same behind it: sums of pairs of bytes (RFC 1071, section 2) do not depend on their order.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "its functions look for one kind of many")]
+
 use crate::frame::{field_size, fixed_offset};
 use crate::*;
 use std::collections::HashMap;
