@@ -17,7 +17,7 @@ impl Core {
     /// A member has ended its direction, and all of its input has been handled.
     pub(super) fn member_eof(&mut self, id: Id) {
         let c = &self.conns[id];
-        if c.count > 0 {
+        if c.count > 0 || c.complaint.is_some() {
             return;
         }
         if c.mode == Mode::Head && (!c.input.is_empty() || c.view.is_some()) && !c.has(flag::LAST) {
@@ -206,7 +206,7 @@ impl Core {
         }
         self.remove_upstream(id, fault.is_some());
         if new.is_some() || !talks(self) {
-            return;
+            return self.complain_if_due(client);
         }
         if let Some(fault) = fault {
             self.tell_fault(client, fault, Start::default(), false);
@@ -236,6 +236,9 @@ impl Core {
                 self.conns[member].behind = Id::NIL;
                 self.read_on(member);
             }
+        }
+        if self.conns.alive(client) {
+            self.unstall(client);
         }
         self.answers_no_more(client);
     }
@@ -283,6 +286,7 @@ impl Core {
         c.set(flag::LEFT | if fed || unused { flag::DOOMED } else { flag::CLOSING });
         self.mark_dirty(id);
         self.cut_off_readers(id);
+        self.unstall_client(id);
     }
 
     /// The conversation is over: the client is closed when it has got all output. Called by host

@@ -145,6 +145,13 @@ impl Start {
     }
 }
 
+/// A client's fault, and how the message began. `in_step`: the next message is read behind it.
+pub struct Complaint {
+    pub fault: (u32, u32),
+    pub start: Start,
+    pub in_step: bool,
+}
+
 /// In this order: the first three cache lines hold the fields that each message uses.
 #[repr(C)]
 pub struct Conn {
@@ -245,8 +252,12 @@ pub struct Conn {
     pub served_by: (u16, u32),
     /// Of a conversation: others wait until it has taken its output.
     pub waited: bool,
+    /// Client of a conversation: its fault, of which it is told behind the answers that are owed.
+    pub complaint: Option<Box<Complaint>>,
     /// Of a conversation: no message of it is read at present.
     pub on_hold: bool,
+    /// Upstream of a conversation: its latest message is its server's greeting, or a part of it.
+    pub greeting: bool,
     /// Of a conversation: the protocol of messages to it. Also the alternative in which it is read
     /// behind the message at hand, `NO_PROTO` if that stays.
     pub speaks: u16,
@@ -372,7 +383,9 @@ impl Default for Conn {
             left: 0,
             served_by: NO_BACKEND,
             waited: false,
+            complaint: None,
             on_hold: false,
+            greeting: false,
             speaks: NO_PROTO,
             becomes: NO_PROTO,
             behind: Id::NIL,
