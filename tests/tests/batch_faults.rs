@@ -144,6 +144,16 @@ fn a_conversation_answers_what_came_before_a_malformed_message() {
         drop(server);
         client.expect("!what\n");
         client.expect_closed();
+        // The server waits for more of the client, and hears that nothing comes.
+        let mut client = Client::connect(front.port);
+        client.send("Aone\nCmuch too long for it\n");
+        let mut server = backend.accept();
+        server.expect("Aone\n");
+        server.send("~who?\n");
+        server.expect_closed();
+        drop(server);
+        client.expect("~who?\n!what\n");
+        client.expect_closed();
         // A server that does not answer holds it no longer than any other.
         let mut client = Client::connect(front.port);
         client.send("Aone\nCmuch too long for it\n");
@@ -176,6 +186,17 @@ fn a_fault_in_step_keeps_its_place() {
             client.expect("=1\n!what\n-two\n=3\n");
             server.expect_closed();
         }
+        // The server waits for the client, which goes on.
+        let mut client = Client::connect(front.port);
+        client.send("Aone\n");
+        let mut server = backend.accept();
+        server.expect("Aone\n");
+        server.send("~who?\n");
+        client.expect("~who?\n");
+        client.send("Cmuch too long for it\nBme\n");
+        client.expect("!what\n");
+        server.expect("Bme\n");
+        drop((client, server));
         // A client that has said no more.
         let mut client = Client::connect(front.port);
         client.send("Aone\nCmuch too long for it\n").finish_sending();

@@ -271,7 +271,7 @@ impl Core {
             (c.mode, c.sink, c.owner) = (Mode::Tail, Sink::Discard, Id::NIL);
         }
         let start = Start::of(Raw { n: m.have, ..rest });
-        if id == client && self.awaits_answers(client) {
+        if id == client && self.awaits_answers(client, true) {
             let complaint = Complaint { fault: (told, place), start, in_step: true };
             self.conns[client].complaint = Some(Box::new(complaint));
             return;

@@ -84,6 +84,9 @@ impl Core {
     /// Nothing has moved at a client, or in its conversation, for long. If a server owes an answer,
     /// its client is told so.
     pub(super) fn client_idle(&mut self, client: Id) {
+        if let Some(c) = self.conns[client].complaint.take_if(|c| !c.in_step) {
+            return self.client_over(client, c.fault, c.start);
+        }
         let owing = self.upstreams(client).into_iter().find(|id| {
             let c = &self.conns[*id];
             c.owed > 0 && !c.has(ENDING | flag::LEFT) && !c.pooling.is_nobodys()
@@ -208,9 +211,12 @@ impl Core {
         if new.is_some() || !talks(self) {
             return self.complain_if_due(client);
         }
+        let complaint = self.conns[client].complaint.take();
         if let Some(fault) = fault {
             self.tell_fault(client, fault, Start::default(), false);
             self.ends_by(client, fault.0);
+        } else if let Some(c) = complaint {
+            return self.client_over(client, c.fault, c.start);
         }
         self.end_conversation(client);
     }

@@ -34,21 +34,24 @@ impl Core {
             }
             return;
         }
-        if self.conns[id].mode == Mode::Head && self.awaits_answers(id) {
+        if self.conns[id].mode == Mode::Head && self.awaits_answers(id, false) {
             let c = &mut self.conns[id];
             c.set(flag::LAST);
             c.complaint = Some(Box::new(Complaint { fault: (kind, place), start, in_step: false }));
-            return;
+            // A server that waits for the client is told that nothing more comes.
+            return self.member_over(id);
         }
         self.client_over(id, (kind, place), start);
     }
 
-    /// Whether messages that a client has sent before are still to be answered.
-    pub(super) fn awaits_answers(&self, client: Id) -> bool {
+    /// Whether messages that a client has sent before are still to be answered. `in_step`: the
+    /// client goes on, and a server that has said something may wait for it.
+    pub(super) fn awaits_answers(&self, client: Id, in_step: bool) -> bool {
         let awaited = |id: &Id| {
             let c = &self.conns[*id];
+            let owes = if in_step { c.is_silent() } else { c.owed > 0 };
             let streams = c.mode == Mode::Tail && self.apps[c.app as usize].protos[c.proto as usize].tells_owed;
-            let busy = c.owed > 0 || c.count > 0 || streams;
+            let busy = owes || c.count > 0 || streams;
             busy && !c.has(flag::DOOMED | flag::CLOSING | flag::LEFT) && !c.pooling.is_nobodys()
         };
         self.upstreams(client).iter().any(awaited)
@@ -56,7 +59,10 @@ impl Core {
 
     /// A client is told of its fault once the messages before it are answered.
     pub(super) fn complain_if_due(&mut self, client: Id) {
-        if self.conns.get(client).is_none_or(|c| c.complaint.is_none()) || self.awaits_answers(client) {
+        let Some(in_step) = self.conns.get(client).and_then(|c| c.complaint.as_ref()).map(|c| c.in_step) else {
+            return;
+        };
+        if self.awaits_answers(client, in_step) {
             return;
         }
         let Some(c) = self.conns[client].complaint.take() else { return };
