@@ -241,10 +241,10 @@ pub struct Conn {
     /// message waits for another one (`owes when`, `unfinished when`).
     pub owed: u32,
     pub unfinished: bool,
-    /// When its server was asked for the first answer of which it has said nothing, and whether it
-    /// has said something since the last question.
-    pub asked: u64,
+    /// Its server has said something since the last question.
     pub heard: bool,
+    /// When its server was asked for the first answer of which it has said nothing.
+    pub asked: u64,
     /// When it was opened, and the bytes that have left on it since.
     pub opened: u64,
     pub left: u64,
@@ -252,8 +252,6 @@ pub struct Conn {
     pub served_by: (u16, u32),
     /// Of a conversation: others wait until it has taken its output.
     pub waited: bool,
-    /// Client of a conversation: its fault, of which it is told behind the answers that are owed.
-    pub complaint: Option<Box<Complaint>>,
     /// Of a conversation: no message of it is read at present.
     pub on_hold: bool,
     /// Upstream of a conversation: its latest message is its server's greeting, or a part of it.
@@ -268,6 +266,8 @@ pub struct Conn {
     pub feeder: Id,
     /// Of a conversation: messages that wait until that one has passed.
     pub after: Option<Box<WaitingMessages>>,
+    /// Client of a conversation: its fault, of which it is told behind the answers that are owed.
+    pub complaint: Option<Box<Complaint>>,
     /// The part that the program sees.
     pub c: wl_conn,
 }
