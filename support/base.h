@@ -213,6 +213,8 @@ static inline void wl_copy_part(void *to, const void *v, size_t from, size_t end
 /* Ways out of NAME_step(). */
 #define WAIT(label, at) { v->p.pc = label; fp = at; goto more; }
 #define FAIL(kind, at) { fk = kind; fp = at; goto bad; }
+/* A part of a unit needs more than the bytes that the unit lies in. */
+#define LIMIT() { pos = v->limit_start; FAIL(WL_F_MALFORMED, v->limit_place) }
 /* The bytes before `from` are passed on. Those from there up to `pos` have been read, and are
    held. */
 #define RETURN(r) { v->p.pos = pos; v->from = from; *used = from - base; return r; }

@@ -111,4 +111,10 @@ static inline int wl_match(const uint8_t *p, uint32_t n, const char *lit, uint32
     if (n >= len) return __builtin_memcmp(p, lit, len) == 0;
     return __builtin_memcmp(p, lit, n) == 0 ? -1 : 0;
 }
+
+/* The same. With `last` no more bytes come. */
+static inline int wl_match_last(const uint8_t *p, uint32_t n, const char *lit, uint32_t len, int last) {
+    int m = wl_match(p, n, lit, len);
+    return m < 0 && last ? 0 : m;
+}
 #endif

@@ -44,6 +44,7 @@ const FORMS: &[&str] = &[
     "nested",
     "nested with parameters",
     "a unit in a length",
+    "parts in a length",
     "a unit until",
     "list by count",
     "list until a delimiter",

@@ -19,7 +19,7 @@ fn every_name_compiles() {
 
 #[test]
 fn values_without_size_and_large_sets() {
-    passes("tests/programs/small.loom", 5);
+    passes("tests/programs/small.loom", 7);
 }
 
 /// A condition of thousands of parts would take the C compiler minutes.

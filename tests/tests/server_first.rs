@@ -65,8 +65,8 @@ fn nothing_is_sent_before_the_greeting_is_complete() {
             server.expect_silence(Duration::from_millis(3));
             server.send(end);
             server.expect("a b\na c\n");
-            // The greeting has answered neither of them.
-            client.expect("2-hello\n0 2\n0 2\n2 ready\n0 2\n");
+            // The client's messages are handled behind it.
+            client.expect("2-hello\n0 0\n0 0\n2 ready\n0 0\n");
             server.send("2-one\n2 one\n2 two\n");
             client.expect("2-one\n0 2\n2 one\n0 1\n2 two\n0 0\n");
         }
@@ -93,7 +93,7 @@ fn a_server_that_refuses_or_says_nothing_is_followed_by_the_next() {
             second.expect_silence(Duration::from_millis(3));
             second.send("2 ready\n");
             second.expect("a b\n");
-            client.expect("0 1\n2 ready\n0 1\n");
+            client.expect("0 0\n2 ready\n0 0\n");
         });
     }
 }
@@ -145,5 +145,183 @@ fn a_refusal_of_the_only_server_is_heard() {
         client.expect("4 nobody is there\n");
         assert!(begun.elapsed() > Duration::from_millis(400), "{:?}", begun.elapsed());
         drop(server);
+    });
+}
+
+const FRONT: &str = "
+unit Line { code: u8  text: bytes<8> until \"\\n\" }
+
+protocol polite {
+    up Line  down Line  sharing session  server_first
+    on fault(f) {
+        reply Line { code: '!', text: if f.kind == refused { \"refused\" } else { \"what\" } } then close
+    }
+}
+
+protocol asked { request Line  response Line  sharing pipelined  stateless }
+
+app waits {
+    param port:    u16 = 7000
+    param servers: list<endpoint, 4>
+    param helper:  endpoint = 127.0.0.1:1
+
+    port client = listen tcp(port)     as polite
+    port db     = connect tcp(servers) as polite { connect_timeout 500ms }
+    port other  = connect tcp(helper)  as asked
+
+    session up: connection of db
+
+    on client.opened { up = open db[0] }
+    on client(m: polite.up) {
+        if m.code == 'X' { Line { code: '-', text: \"no\" } -> client return }
+        if m.code == 'O' { up = open db[0] }
+        m -> up
+    }
+    on up(m: polite.down) {
+        if m.code == '?' {
+            let a = call other(Line { code: '?', text: m.text }) else { return }
+            Line { code: '+', text: a.text } -> client
+            return
+        }
+        m -> client
+    }
+}
+";
+
+fn each_front(name: &str, servers_of: &[&Backend], helper: &Backend, test: impl Fn(&Process)) {
+    let folder = Folder::new(name);
+    let file = folder.name_of("waits.loom");
+    std::fs::write(&file, FRONT).expect("the folder is writable");
+    let set = servers(&servers_of.iter().map(|b| b.port).collect::<Vec<_>>());
+    let helper = format!("helper=127.0.0.1:{}", helper.port);
+    for extra in [&[][..], &["--interpret"], &["--engine", "uring"]] {
+        let args = [&["--cores", "1", "--set", &set, "--set", &helper], extra].concat();
+        test(&Wireloom::run_file(&file, &args, |_| {}));
+    }
+}
+
+/// The program's own replies and its words about faults, with both sides torn at every byte.
+#[test]
+fn nothing_of_a_client_is_handled_before_the_greeting() {
+    let (backend, helper) = (Backend::new(), Backend::new());
+    each_front("server_first_early", &[&backend], &helper, |front| {
+        let (said, greeting) = ("Xa\nb\nXtoo long for it\n", "+ready\n");
+        for (cut, greeted) in (1..said.len()).map(|i| (i, 1 + i % (greeting.len() - 1))) {
+            let mut client = Client::connect(front.port);
+            client.send(&said[..cut]);
+            let mut server = backend.accept();
+            client.send(&said[cut..]);
+            client.expect_silence(Duration::from_millis(2));
+            server.send(&greeting[..greeted]);
+            client.expect_silence(Duration::from_millis(2));
+            server.send(&greeting[greeted..]);
+            server.expect("b\n");
+            client.expect("+ready\n-no\n!what\n");
+            client.expect_closed();
+        }
+    });
+}
+
+/// It is not passed on before its handler has got an answer from elsewhere.
+#[test]
+fn a_greeting_whose_handler_waits_is_not_overtaken() {
+    let (backend, helper) = (Backend::new(), Backend::new());
+    each_front("server_first_asks", &[&backend], &helper, |front| {
+        let mut client = Client::connect(front.port);
+        let mut server = backend.accept();
+        server.send("?name\n");
+        let mut other = helper.accept();
+        other.expect("?name\n");
+        client.send("Xa\nb\n");
+        client.expect_silence(Duration::from_millis(20));
+        other.send("=here\n");
+        client.expect("+here\n-no\n");
+        server.expect("b\n");
+        // Messages behind it hold nobody.
+        server.send("?more\n");
+        other.expect("?more\n");
+        client.send("Xc\n");
+        client.expect("-no\n");
+        other.send("=come\n");
+        client.expect("+come\n");
+    });
+}
+
+/// Another server is opened by a message: those behind it wait for its greeting, too.
+#[test]
+fn a_server_that_is_opened_later_greets_first_as_well() {
+    let (backend, helper) = (Backend::new(), Backend::new());
+    each_front("server_first_later", &[&backend], &helper, |front| {
+        let mut client = Client::connect(front.port);
+        let mut first = backend.accept();
+        first.send("+one\n");
+        client.expect("+one\n");
+        client.send("Xa\nOb\nXc\n");
+        client.expect("-no\n");
+        let mut second = backend.accept();
+        client.expect_silence(Duration::from_millis(20));
+        second.send("+two\n");
+        second.expect("Ob\n");
+        client.expect("+two\n-no\n");
+    });
+}
+
+#[test]
+fn a_server_that_never_greets_is_told_before_the_client_is_read() {
+    let (backend, helper) = (Backend::new(), Backend::new());
+    each_front("server_first_mute", &[&backend], &helper, |front| {
+        let begun = std::time::Instant::now();
+        let mut client = Client::connect(front.port);
+        client.send("Xa\nb\n");
+        // One has ended its direction, one leaves, one sends without an end.
+        let mut ended = Client::connect(front.port);
+        ended.send("Xa\n").finish_sending();
+        let mut gone = Client::connect(front.port);
+        gone.send("Xa\n");
+        let (mut first, mut second) = (backend.accept(), backend.accept());
+        let mut third = backend.accept();
+        gone.reset();
+        third.expect_closed();
+        assert!(begun.elapsed() < Duration::from_millis(400), "{:?}", begun.elapsed());
+        client.expect("!refused\n");
+        client.expect_closed();
+        ended.expect("!refused\n");
+        ended.expect_closed();
+        assert!(begun.elapsed() > Duration::from_millis(400), "{:?}", begun.elapsed());
+        first.expect_closed();
+        second.expect_closed();
+    });
+    // Nobody listens there.
+    let down = Backend::new();
+    let port = down.port;
+    drop(down);
+    let folder = Folder::new("server_first_down");
+    let file = folder.name_of("waits.loom");
+    std::fs::write(&file, FRONT).expect("the folder is writable");
+    let front = Wireloom::run_file(&file, &["--cores", "1", "--interpret", "--set", &servers(&[port])], |_| {});
+    let mut client = Client::connect(front.port);
+    client.send("Xa\nb\n");
+    client.expect("!refused\n");
+    client.expect_closed();
+}
+
+/// A client that is not read cannot fill the memory, and loses nothing.
+#[test]
+fn a_client_that_speaks_early_is_held_by_backpressure() {
+    use std::io::Write;
+    let (backend, helper) = (Backend::new(), Backend::new());
+    each_front("server_first_full", &[&backend], &helper, |front| {
+        let stream = std::net::TcpStream::connect(("127.0.0.1", front.port)).expect("the front listens");
+        stream.set_write_timeout(Some(Duration::from_millis(100))).expect("a time");
+        let mut server = backend.accept();
+        let block = b"a234567\n".repeat(8 << 10);
+        let mut sent = 0;
+        while let Ok(n) = (&stream).write(&block[sent % block.len()..]) {
+            sent += n;
+            assert!(sent < 64 << 20, "nothing holds it");
+        }
+        server.send("+ready\n");
+        let all: Vec<u8> = block.iter().copied().cycle().take(sent / 8 * 8).collect();
+        assert!(server.take(all.len()) == all, "bytes are lost");
     });
 }

@@ -4,6 +4,7 @@
 
 mod access_log;
 mod admin;
+mod batch_faults;
 mod beanstalk;
 mod become_protocol;
 mod body_pieces;

@@ -32,6 +32,7 @@ mod frame_counts;
 mod frame_facts;
 mod gen;
 mod in_c;
+mod limits;
 mod match_tables;
 mod merge;
 mod message;

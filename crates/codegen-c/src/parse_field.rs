@@ -38,6 +38,9 @@ impl Parser<'_, '_> {
 
     /// Only the end of the connection tells where the message ends.
     fn ends_with_connection(&mut self) {
+        if self.limit.is_some() {
+            return;
+        }
         line!(self, "v->p.flags |= WL_M_UNTIL_EOF;")
     }
 
@@ -283,13 +286,7 @@ impl Parser<'_, '_> {
         self.suspend_long(field, run.as_deref(), label);
         line!(self, "}}\nint m_;");
         for d in &u.delimiters {
-            line!(
-                self,
-                "m_ = wl_match(p + i, end - i, {}, {});\nif (m_ > 0) {{ dl = {}; break; }}\nif (m_ < 0) {{",
-                names::literal(d),
-                d.len(),
-                d.len()
-            );
+            line!(self, "m_ = {};\nif (m_ > 0) {{ dl = {}; break; }}\nif (m_ < 0) {{", self.matched("i", d), d.len());
             self.suspend_long(field, run.as_deref(), label);
             line!(self, "}}");
         }
@@ -422,7 +419,7 @@ impl Parser<'_, '_> {
         if let Some(u) = until {
             line!(self, "uint32_t dl = 0; int m_;");
             for (i, d) in u.delimiters.iter().enumerate() {
-                let test = format!("(m_ = wl_match(p + after, end - after, {}, {})) != 0", names::literal(d), d.len());
+                let test = format!("(m_ = {}) != 0", self.matched("after", d));
                 line!(
                     self,
                     "{}if ({test}) {{ if (m_ < 0) {} dl = {}; }}",

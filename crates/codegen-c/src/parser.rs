@@ -45,6 +45,19 @@ pub(crate) struct Parser<'g, 'm> {
     recovers: Vec<Until>,
     pub has_recover: bool,
     pub uses_fx: bool,
+    /// Fields lie in front of the tail: units in lengths have limits there.
+    pub in_front: bool,
+    /// The length at hand that a unit lies in.
+    pub limit: Option<Limit>,
+    pub has_limits: bool,
+}
+
+/// The bytes that a unit lies in, and what holds behind it.
+#[derive(Clone)]
+pub(crate) struct Limit {
+    pub place: PlaceId,
+    /// Slots of the end and the start of the length around this one.
+    pub outer: Option<(String, String)>,
 }
 
 macro_rules! line {
@@ -73,6 +86,9 @@ impl<'g, 'm> Parser<'g, 'm> {
             recovers: Vec::new(),
             has_recover: false,
             uses_fx: false,
+            in_front: false,
+            limit: None,
+            has_limits: false,
         }
     }
 
@@ -326,7 +342,10 @@ impl<'g, 'm> Parser<'g, 'm> {
                 if let Some(x) = extent {
                     line!(self, "{x}.o = pos;")
                 }
-                self.nested(inst, *unit, args, member);
+                match field.lies_in.as_ref().filter(|_| self.in_front) {
+                    Some(length) => self.nested_within(inst, field, length, (*unit, args, member)),
+                    None => self.nested(inst, *unit, args, member),
+                }
                 if let Some(x) = extent {
                     line!(self, "{x}.n = pos - {x}.o;")
                 }
@@ -394,7 +413,7 @@ impl<'g, 'm> Parser<'g, 'm> {
         let label = self.label();
         line!(self, "{{ uint32_t dl = 0; int m_; (void)m_;");
         for (i, v) in values.iter().enumerate() {
-            let test = format!("(m_ = wl_match(p + pos, end - pos, {}, {})) != 0", names::literal(v), v.len());
+            let test = format!("(m_ = {}) != 0", self.matched("pos", v));
             line!(
                 self,
                 "{}if ({test}) {{ if (m_ < 0) {} dl = {}; }}",
@@ -428,11 +447,15 @@ impl<'g, 'm> Parser<'g, 'm> {
     }
 
     fn unit_body(&mut self, inst: &Inst) {
-        let unit = self.g.m.unit(inst.unit);
-        if unit.fields.iter().any(|f| matches!(f.kind, FieldKind::Align { .. })) {
+        self.note_start(inst);
+        self.fields(inst, &self.g.m.unit(inst.unit).body);
+    }
+
+    /// Padding counts from the unit's start.
+    pub fn note_start(&mut self, inst: &Inst) {
+        if self.g.m.unit(inst.unit).fields.iter().any(|f| matches!(f.kind, FieldKind::Align { .. })) {
             line!(self, "{}.start_ = {};", inst.at, self.distance())
         }
-        self.fields(inst, &unit.body);
     }
 
     fn switch(&mut self, inst: &Inst, field: &Field, cases: &[Case], member: &str, extent: Option<&str>) {
@@ -447,8 +470,7 @@ impl<'g, 'm> Parser<'g, 'm> {
             match &c.guard {
                 Guard::Literal { values, peek } => {
                     for v in values {
-                        let test =
-                            format!("(m_ = wl_match(p + pos, end - pos, {}, {})) != 0", names::literal(v), v.len());
+                        let test = format!("(m_ = {}) != 0", self.matched("pos", v));
                         let k = if *peek { 0 } else { v.len() };
                         line!(
                             self,
@@ -556,6 +578,9 @@ impl<'g, 'm> Parser<'g, 'm> {
         let label = self.reserve();
         let recovers = std::mem::take(&mut self.recovers);
         line!(self, "bad:;\nv->p.fault = fk;\nv->p.place = fp;");
+        if self.has_limits {
+            line!(self, "end = all;\neof = last;\nv->limit = UINT32_MAX;")
+        }
         if self.passes {
             line!(self, "v->cut_n = 0;")
         }
@@ -677,9 +702,7 @@ impl Gen<'_> {
                 param.mask()
             );
         }
-        if unit.body.iter().any(|_| true) {
-            p.unit_body(&inst)
-        }
+        p.message_body(&inst);
         p.finish();
         p.release_code();
         if p.has_recover {
@@ -689,7 +712,7 @@ impl Gen<'_> {
         }
         let (body, labels, slots, fx, recover, counts) =
             (p.out.clone(), p.next_labels(), p.slots.clone(), p.uses_fx, p.has_recover, p.counts);
-        let (passes, cuts) = (p.passes, p.cuts.max(1));
+        let (passes, cuts, [limit_state, enter, begin, more]) = (p.passes, p.cuts.max(1), p.limit_code());
         let mut view = format!(
             "/* The state of a parser of {}. */\ntypedef struct {name}_view {{\nwl_parser p;\nuint32_t from;\n",
             names::comment(&unit.name)
@@ -703,6 +726,7 @@ impl Gen<'_> {
         if recover {
             view.push_str("uint32_t recover;\nuint64_t recover_at;\n")
         }
+        view.push_str(limit_state);
         for (ty, n) in &slots {
             view.push_str(&format!("{ty} {n};\n"))
         }
@@ -727,8 +751,8 @@ impl Gen<'_> {
         let copy = self.copy_view(u).map_or_else(String::new, |c| c.1);
         let text = format!(
             "/* unit {} */\n{inlined} int {name}_step({name}_view *v, const uint8_t *p, uint32_t base, uint32_t pos, uint32_t end, int eof, uint32_t *used) {{\n\
-             uint32_t fp = 0, from = base;\nuint16_t fk = 0;\n{scratch}{next}switch (v->p.pc) {{\ncase 0: break;\n{dispatch}default: fk = WL_F_MALFORMED; goto bad;\n}}\n{reset}{body}\
-             more:;\nif (eof) {{ fk = WL_F_TRUNCATED; goto bad; }}\nRETURN(WL_MORE)\n}}\n\
+             uint32_t fp = 0, from = base;\nuint16_t fk = 0;\n{scratch}{enter}{next}switch (v->p.pc) {{\ncase 0: break;\n{dispatch}default: fk = WL_F_MALFORMED; goto bad;\n}}\n{reset}{begin}{body}\
+             more:;\n{more}if (eof) {{ fk = WL_F_TRUNCATED; goto bad; }}\nRETURN(WL_MORE)\n}}\n\
              static {parse} {{\n\
              uint32_t used;\n(void)self; (void)unit;\nreturn {name}_step(({name}_view *)(void *)v, buf, 0, v->pos, n, eof, &used);\n}}\n\
              static {tail} {{\n\

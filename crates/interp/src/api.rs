@@ -59,7 +59,7 @@ pub fn parse_with(g: &Grammar, unit: UnitId, bytes: &[u8], ctx: u64, eof: bool) 
             let whole = &bytes[..used.min(bytes.len())];
             let mut p = g.parser(whole, true);
             let def = g.module.unit(unit);
-            let dump = match p.unit(unit, def, 0, g.args(unit, ctx), def.body.len()) {
+            let dump = match p.message(unit, def, g.args(unit, ctx)) {
                 Ok(node) => dump(&g.module, &node, whole),
                 Err(halt) => format!("(not readable as a whole: {halt:?})\n"),
             };

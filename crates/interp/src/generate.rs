@@ -122,7 +122,7 @@ impl<'a> Generator<'a> {
 
     fn is_whole(&self, unit: UnitId, args: &[Value], bytes: &[u8]) -> bool {
         let def = self.m.unit(unit);
-        let node = self.parser(bytes).unit(unit, def, 0, args.to_vec(), def.body.len());
+        let node = self.parser(bytes).message(unit, def, args.to_vec());
         node.is_ok_and(|n| n.end == bytes.len())
     }
 

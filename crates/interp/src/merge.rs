@@ -27,7 +27,7 @@ pub(crate) enum NoRecord {
 pub(crate) fn record(m: &Module, merge: &Merge, buf: &[u8], eof: bool) -> Result<Record, NoRecord> {
     let unit = m.unit(merge.unit);
     let mut p = Parser::new(m, buf, eof);
-    let node = match p.unit(merge.unit, unit, 0, Vec::new(), unit.body.len()) {
+    let node = match p.message(merge.unit, unit, Vec::new()) {
         Ok(node) => node,
         Err(Halt::More(place)) => return Err(NoRecord::More(place)),
         Err(Halt::Fault { kind, place, .. }) => return Err(NoRecord::Stop(Stop::Fault { kind, place })),

@@ -106,15 +106,17 @@ fn rejects_when_full_and_expires() {
 #[test]
 fn undecided_is_more() {
     let crlf = [b"\r\n".to_vec()];
-    let find = |b: &[u8], max| delimiter(b, &crlf, max, None);
+    let find = |b: &[u8], max| delimiter(b, &crlf, max, None, false);
     assert_eq!(find(b"ab\r", 9), DelimiterSearch::More(2));
     assert_eq!(find(b"ab\r\n", 9), DelimiterSearch::At(2, 2));
     assert_eq!(find(b"abc\r", 2), DelimiterSearch::TooLong);
     assert_eq!(find(b"ab\r", 2), DelimiterSearch::More(2));
     assert_eq!(find(b"ab", 2), DelimiterSearch::More(2));
     let lower = ByteSet::range(b'a', b'z');
-    assert_eq!(delimiter(b"aB", &crlf, 9, Some(&lower)), DelimiterSearch::Illegal(1));
-    assert_eq!(delimiter(b"ab\r", &crlf, 9, Some(&lower)), DelimiterSearch::More(2));
+    assert_eq!(delimiter(b"aB", &crlf, 9, Some(&lower), false), DelimiterSearch::Illegal(1));
+    assert_eq!(delimiter(b"ab\r", &crlf, 9, Some(&lower), false), DelimiterSearch::More(2));
+    // Where no more bytes come, a part of a delimiter is none.
+    assert_eq!(delimiter(b"ab\r", &crlf, 9, Some(&lower), true), DelimiterSearch::Illegal(2));
     assert_eq!(literal(b"ge", &[b"get ".to_vec(), b"ge".to_vec()], false), Match::More);
     assert_eq!(literal(b"ge", &[b"get ".to_vec(), b"ge".to_vec()], true), Match::Yes(2));
 }

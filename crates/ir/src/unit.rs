@@ -221,6 +221,9 @@ pub struct Field {
     pub bad: FaultKind,
     /// `in {…}`: inclusive ranges.
     pub within: Option<Vec<(u64, u64)>>,
+    /// The bytes in which it lies, if it is a unit in a length. In front of the tail, a part of it
+    /// that needs others is malformed at once.
+    pub lies_in: Option<Expr>,
     /// How it is filled in when building (lengths of other fields): over the unit's other fields'
     /// values.
     pub computed: Option<Computed>,

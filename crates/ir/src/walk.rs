@@ -187,6 +187,7 @@ macro_rules! direct {
         /// Direct expressions of a grammar field, and whether they see an item besides the unit
         /// (`Root::This`).
         pub fn $field(field: & $($m)? Field, f: &mut dyn FnMut(& $($m)? Expr, Role)) {
+            if let Some(e) = & $($m)? field.lies_in { f(e, Role::Own) }
             match & $($m)? field.kind {
                 FieldKind::Bytes { extent, .. } | FieldKind::StreamBytes { extent } => $until(extent, f),
                 FieldKind::Unit { args, .. } => for e in args { f(e, Role::Own) },

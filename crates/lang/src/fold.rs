@@ -31,6 +31,29 @@ pub fn signed(m: &ir::Module, ty: ir::TyId, v: u128) -> i128 {
     }
 }
 
+/// The exact value of a calculation with literals alone. It may be negative.
+#[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+pub fn exact(e: &Expr) -> Option<i128> {
+    match &*e.kind {
+        ExprKind::Int(n) => i128::try_from(*n).ok(),
+        ExprKind::Binary(op, a, b) => {
+            let (a, b) = (exact(a)?, exact(b)?);
+            match op {
+                BinOp::Add | BinOp::AddSat => a.checked_add(b),
+                BinOp::Sub | BinOp::SubSat => a.checked_sub(b),
+                BinOp::Mul => a.checked_mul(b),
+                BinOp::Div => a.checked_div(b),
+                BinOp::Rem => a.checked_rem(b),
+                BinOp::BitAnd => Some(a & b),
+                BinOp::BitOr => Some(a | b),
+                BinOp::BitXor => Some(a ^ b),
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}
+
 /// The expression with everything evaluated that can be; the result is a literal if all of it
 /// could.
 #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]

@@ -79,8 +79,8 @@ impl Maker {
     /// A field that can only stand at the end.
     fn last_field(&mut self, s: &mut Scope, out: &mut String, place: FieldPlace) {
         let name = self.fresh();
-        match self.rng.below(3) {
-            0 if self.streams => {
+        match self.rng.below(4) {
+            0 | 3 if self.streams => {
                 self.note("stream until close");
                 let _ = writeln!(out, "    {name}: stream bytes until close");
             }

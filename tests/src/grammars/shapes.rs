@@ -154,6 +154,9 @@ impl Maker {
     /// A unit in an extent.
     fn enclosed(&mut self, s: &mut Scope, out: &mut String, name: &str) {
         let part = self.part_name();
+        if self.rng.chance(30) {
+            return self.enclosed_parts(s, out, name, &part);
+        }
         let to_end = self.rng.chance(60);
         let body = match (to_end, self.rng.below(2)) {
             (true, 0) => "kind: u8  rest: bytes<40> to end",
@@ -174,6 +177,35 @@ impl Maker {
         if to_end {
             s.bytes.push(format!("{name}.rest"));
         }
+    }
+
+    /// A unit in a length whose parts have lengths, counts and ends of their own. Often they do not
+    /// fit.
+    fn enclosed_parts(&mut self, s: &mut Scope, out: &mut String, name: &str, part: &str) {
+        self.note("parts in a length");
+        let inner = self.pick(&[
+            "a: u16  w: u8  rest: bytes<9> [w]",
+            "w: varint<u32>  rest: bytes<9> of low [w]",
+            "a: hex<u16>  \",\"  b: Kind",
+            "a: u16  rest: bytes<9> to end",
+        ]);
+        let body = self.pick(&[
+            "m: u8  i: INNER [m]  z: u8",
+            "m: u8  i: INNER [m]  j: INNER [m / 2]",
+            "k: u8  items: list<INNER, 5> to end",
+            "c: u8  items: list<INNER, 5> [c]",
+            "c: u8  items: list<u16, 8> [c]",
+            "items: list<token<5> of low until \",\", 4> until \".\"",
+            "a: token<9> of low",
+            "d: decimal<u16>",
+            "w: switch { \"abc\" => { b: u8 }, \"ab\" => nothing, else => { c: token<3> of digit } }",
+            "f: flag \"ab\"  i: INNER",
+        ]);
+        let _ = writeln!(self.parts, "unit {part}I {{ {inner} }}");
+        let _ = writeln!(self.parts, "unit {part} {{ {} }}", body.replace("INNER", &format!("{part}I")));
+        let length =
+            if self.rng.chance(50) { self.length(s, 40) } else { self.pick(&["0", "1", "2", "4", "7"]).into() };
+        let _ = writeln!(out, "    {name}: {part} [{length}]");
     }
 
     pub(super) fn list(&mut self, s: &mut Scope, out: &mut String, place: FieldPlace, depth: u32) {

@@ -78,7 +78,7 @@ impl Activation<'_> {
     pub(super) fn parse_own(&self, unit: UnitId, bytes: &[u8]) -> Option<MsgRef> {
         let mut p = self.grammar.parser(bytes, true);
         let def = self.module().unit(unit);
-        let node = p.unit(unit, def, 0, self.grammar.args(unit, 0), def.body.len()).ok()?;
+        let node = p.message(unit, def, self.grammar.args(unit, 0)).ok()?;
         if node.end != bytes.len() {
             return None;
         }
@@ -93,15 +93,14 @@ impl Activation<'_> {
         let bytes = &bytes[..kept.whole];
         let def = self.module().unit(unit);
         let mut p = self.grammar.parser(bytes, true);
-        let node = p.unit(unit, def, 0, self.grammar.args(unit, ctx), def.body.len()).ok()?;
+        let node = p.message(unit, def, self.grammar.args(unit, ctx)).ok()?;
         Some(self.keep_own(unit, node, bytes, Some(kept.body), kept.ends))
     }
 
     /// How many bytes the item of a unit has that they begin with.
     pub fn item_size(&self, unit: UnitId, bytes: &[u8]) -> Option<usize> {
         let def = self.module().unit(unit);
-        let node =
-            self.grammar.parser(bytes, true).unit(unit, def, 0, self.grammar.args(unit, 0), def.body.len()).ok()?;
+        let node = self.grammar.parser(bytes, true).message(unit, def, self.grammar.args(unit, 0)).ok()?;
         (node.end > 0).then_some(node.end)
     }
 

@@ -328,7 +328,7 @@ impl Machine<'_> {
         self.begin_count(s);
         let rest = self.rest(*pos);
         let room = self.room(r, s);
-        match scan::delimiter(rest, &u.delimiters, room, r.class.as_ref()) {
+        match scan::delimiter(rest, &u.delimiters, room, r.class.as_ref(), false) {
             DelimiterSearch::At(n, _) if s.extra.run + (n as u64) < r.min => {
                 Err(Step::Fault { kind: r.bad, place: r.place })
             }

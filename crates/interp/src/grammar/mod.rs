@@ -71,7 +71,7 @@ impl Grammar {
         let args = self.args(unit, v.parser.ctx);
         let mut p = Parser { stop: self.stop(unit), ..self.parser(buf, eof) };
         v.parser.flags = 0;
-        let node = match p.unit(unit, def, 0, args, def.body.len()) {
+        let node = match p.message(unit, def, args) {
             Ok(node) => node,
             Err(halt) => {
                 v.extra = Extra::default();
@@ -264,7 +264,7 @@ impl Grammar {
         // Bytes in front of the field at fault, which were held.
         let held = v.parser.left.min(buf.len() as u64) as usize;
         v.parser.left -= held as u64;
-        match scan::delimiter(&buf[held..], &u.delimiters, usize::MAX, None) {
+        match scan::delimiter(&buf[held..], &u.delimiters, usize::MAX, None, false) {
             scan::DelimiterSearch::At(n, delimiter) => (Answer::Bad, held + n + delimiter),
             scan::DelimiterSearch::More(n) if !eof => (Answer::More, held + n),
             _ => self.lost_step(v, buf.len()),
@@ -348,7 +348,7 @@ impl Grammar {
         let stop = if whole { None } else { self.stop(unit) };
         let mut p = Parser { stop, ..self.parser(bytes, eof) };
         let args = self.args(unit, ctx);
-        p.unit(unit, def, 0, args, def.body.len()).map_err(|h| format!("{}: read back: {h:?}", def.name))
+        p.message(unit, def, args).map_err(|h| format!("{}: read back: {h:?}", def.name))
     }
 }
 

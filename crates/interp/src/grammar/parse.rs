@@ -71,6 +71,34 @@ struct ListProgress {
     full: bool,
 }
 
+/// The bytes that a unit lies in.
+#[derive(Clone, Copy)]
+struct LengthEnd {
+    /// Where they end; `u32::MAX`: the unit lies in none.
+    end: u32,
+    /// Where they begin, and the unit's place.
+    start: usize,
+    place: PlaceId,
+}
+
+impl LengthEnd {
+    const NONE: LengthEnd = LengthEnd { end: u32::MAX, start: 0, place: PlaceId(0) };
+
+    fn overrun(self) -> Halt {
+        Halt::Fault { kind: FaultKind::MALFORMED, place: self.place, at: self.start }
+    }
+}
+
+/// In front of the tail no unit waits for bytes beyond those that it lies in.
+#[derive(Clone, Copy)]
+pub struct LengthEnds {
+    /// This is in front of the tail.
+    hold: bool,
+    inner: LengthEnd,
+    /// The parser's bytes end where the innermost length does.
+    at_end: bool,
+}
+
 pub struct Parser<'a> {
     pub module: &'a Module,
     pub buf: &'a [u8],
@@ -91,6 +119,7 @@ pub struct Parser<'a> {
     pub stop: Option<split::Rule>,
     /// Where it stopped.
     pub ended: Option<usize>,
+    pub limits: LengthEnds,
 }
 
 fn fault<T>(kind: FaultKind, field: &Field, at: usize) -> ParseResult<T> {
@@ -127,7 +156,22 @@ impl<'a> Parser<'a> {
             ends: false,
             stop: None,
             ended: None,
+            limits: LengthEnds { hold: false, inner: LengthEnd::NONE, at_end: false },
         }
+    }
+
+    /// Parses a message.
+    pub fn message(&mut self, id: UnitId, def: &Unit, args: Vec<Value>) -> ParseResult<Node> {
+        let mut node = Node::new(id, def, 0, args);
+        let (head, tail) = def.body.split_at(def.body.len().min(def.tail as usize));
+        self.limits.hold = true;
+        let mut end = self.fields(def, &mut node, head, 0)?;
+        self.limits.hold = false;
+        if self.ended.is_none() {
+            end = self.fields(def, &mut node, tail, end)?;
+        }
+        node.end = end;
+        Ok(node)
     }
 
     /// Parses the unit's own fields up to number `upto` of its body.
@@ -155,10 +199,40 @@ impl<'a> Parser<'a> {
             self.ended = Some(pos);
             return Ok(pos);
         }
-        let found = self.shape(def, node, f, pos)?;
+        let found = match &def.fields[f.index()].lies_in {
+            Some(length) if self.limits.hold => self.within(def, node, f, pos, length)?,
+            _ => self.shape(def, node, f, pos)?,
+        };
         let next = found.next;
         node.fields[f.index()] = Some(found);
         Ok(next)
+    }
+
+    /// A unit that lies in a length: behind it no bytes are seen.
+    fn within(&mut self, def: &Unit, node: &mut Node, f: FieldId, pos: usize, length: &Expr) -> ParseResult<FieldNode> {
+        let n = self.eval_int(node, length, pos)?;
+        let end = u32::try_from((pos as u64).saturating_add(n)).unwrap_or(u32::MAX);
+        if end > self.limits.inner.end {
+            return Err(self.limits.inner.overrun());
+        }
+        let own = LengthEnd { end, start: pos, place: def.fields[f.index()].place };
+        let outer = (self.buf, self.eof, self.limits);
+        self.limits.inner = own;
+        if end != u32::MAX && end as usize <= self.buf.len() {
+            (self.buf, self.eof, self.limits.at_end) = (&self.buf[..end as usize], true, true);
+        }
+        let found = self.shape(def, node, f, pos);
+        let all_there = self.limits.at_end;
+        (self.buf, self.eof, self.limits) = outer;
+        match found {
+            Err(Halt::More(_)) if all_there => Err(own.overrun()),
+            found => found,
+        }
+    }
+
+    /// Whether only the end of the connection ends what is read here.
+    fn reads_to_eof(&mut self) {
+        self.until_eof |= self.limits.inner.end == u32::MAX;
     }
 
     /// Whether a field that could begin the tail has no bytes: an empty one ends no head.
@@ -208,7 +282,7 @@ impl<'a> Parser<'a> {
     }
 
     fn literal(&self, field: &Field, pos: usize, values: &[Vec<u8>]) -> ParseResult<Option<usize>> {
-        match scan::literal(self.rest(pos), values, false) {
+        match scan::literal(self.rest(pos), values, self.limits.at_end) {
             Match::Yes(n) => Ok(Some(n)),
             Match::No => Ok(None),
             Match::More => Err(Halt::More(field.place)),
@@ -224,7 +298,8 @@ impl<'a> Parser<'a> {
         max: u64,
         class: Option<&ByteSet>,
     ) -> ParseResult<(usize, usize)> {
-        match scan::delimiter(self.rest(pos), &until.delimiters, usize::try_from(max).unwrap_or(usize::MAX), class) {
+        let most = usize::try_from(max).unwrap_or(usize::MAX);
+        match scan::delimiter(self.rest(pos), &until.delimiters, most, class, self.limits.at_end) {
             DelimiterSearch::At(at, n) => Ok((at, if until.peek { 0 } else { n })),
             DelimiterSearch::TooLong => too_long(field, pos),
             DelimiterSearch::Illegal(_) => bad(field, pos),
@@ -353,7 +428,7 @@ impl<'a> Parser<'a> {
                 pos + n
             }
             Extent::ToEnd | Extent::Close => {
-                self.until_eof = true;
+                self.reads_to_eof();
                 // The first in the order of the bytes decides, however many of them have come: one
                 // that is not allowed, or one too many.
                 let counted = have.min(usize::try_from(max).unwrap_or(usize::MAX));
@@ -431,7 +506,9 @@ impl<'a> Parser<'a> {
         let ListForm { id, element, max, extent } = *list;
         let field = &def.fields[id.index()];
         let (mut items, mut pos) = (Vec::new(), start);
-        self.until_eof |= matches!(extent, ListExtent::ToEnd);
+        if matches!(extent, ListExtent::ToEnd) {
+            self.reads_to_eof();
+        }
         let count = match extent {
             ListExtent::Count(e) => match self.eval_int(node, e, pos)? {
                 n if n > max as u64 => return too_long(field, start),

@@ -40,14 +40,15 @@ pub enum DelimiterSearch {
 
 /// The first delimiter at one of the offsets 0 to `max`, with only bytes of the class before it.
 /// The bytes decide in their order: whichever of delimiter, illegal byte and maximum comes first.
-pub fn delimiter(b: &[u8], delimiters: &[Vec<u8>], max: usize, class: Option<&ByteSet>) -> DelimiterSearch {
+/// `last`: no more bytes come.
+pub fn delimiter(b: &[u8], delimiters: &[Vec<u8>], max: usize, class: Option<&ByteSet>, last: bool) -> DelimiterSearch {
     // Few bytes begin a delimiter: the others need one look.
     let mut begins = ByteSet([0; 4]);
     delimiters.iter().filter_map(|d| d.first()).for_each(|d| begins.add(*d));
     for at in 0..=b.len() {
         let found = match b.get(at) {
             Some(x) if !begins.has(*x) => Match::No,
-            _ => literal(&b[at..], delimiters, false),
+            _ => literal(&b[at..], delimiters, last),
         };
         match found {
             Match::Yes(n) if n > 0 => return DelimiterSearch::At(at, n),

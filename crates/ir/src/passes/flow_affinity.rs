@@ -538,9 +538,26 @@ pub(super) fn named(m: &Module, unit: Option<UnitId>, parts: &[KeyPart]) -> Stri
     parts.iter().map(name).collect::<Vec<_>>().join(", ")
 }
 
-/// The fields that a part of the key reads: `ip4.src or ip6.src`.
+/// The fields that a part of the key reads: `ip4.src or ip6.src`. Of many headers in a row the
+/// first and the last one are named: `ip4.proto or next of ext4 … ip6 (11 headers)`.
 fn show(m: &Module, unit: Option<UnitId>, e: &Expr) -> String {
-    let mut names: Vec<String> = Vec::new();
+    let mut groups: Vec<(String, Vec<String>)> = Vec::new();
+    for (header, field) in header_fields(m, unit, e) {
+        match groups.iter_mut().find(|(name, _)| *name == field) {
+            Some((_, headers)) => headers.push(header),
+            None => groups.push((field, vec![header])),
+        }
+    }
+    let group = |(field, headers): &(String, Vec<String>)| match headers.as_slice() {
+        [first, .., last] if headers.len() > 3 => format!("{field} of {first} … {last} ({} headers)", headers.len()),
+        few => few.iter().map(|header| format!("{header}.{field}")).collect::<Vec<_>>().join(" or "),
+    };
+    groups.iter().map(group).collect::<Vec<_>>().join(" or ")
+}
+
+/// The names of the headers and fields that an expression reads, each once.
+fn header_fields(m: &Module, unit: Option<UnitId>, e: &Expr) -> Vec<(String, String)> {
+    let mut names: Vec<(String, String)> = Vec::new();
     walk::expr(e, &mut |e| {
         let (Some(unit), ExprKind::Read(p)) = (unit, &*e.kind) else { return };
         let [Step::Field(h), Step::Field(f), ..] = p.steps.as_slice() else { return };
@@ -550,10 +567,10 @@ fn show(m: &Module, unit: Option<UnitId>, e: &Expr) -> String {
             _ => None,
         });
         let name = |f: Option<&Field>| f.and_then(|f| f.name.clone()).unwrap_or("_".into());
-        let name = format!("{}.{}", name(header), name(field));
+        let name = (name(header), name(field));
         if !names.contains(&name) {
             names.push(name)
         }
     });
-    names.join(" or ")
+    names
 }

@@ -135,6 +135,7 @@ impl Parser {
         self.word("too_long")?;
         let too_long = FaultKind(self.num()?);
         let within = if self.eat_word("in") { Some(self.list(Self::range)?) } else { None };
+        let lies_in = if self.eat_word("lies_in") { Some(self.expr()?) } else { None };
         let computed = if self.eat_word("computed") {
             let lengths = self.list(|p| p.index().map(FieldId))?;
             self.word("plus")?;
@@ -157,7 +158,21 @@ impl Parser {
         } else {
             (self.field_kind()?, self.end()?)
         };
-        Ok(Field { name, doc, span, ty, kind, place, too_long, bad, within, computed, value_used, extent_used })
+        Ok(Field {
+            name,
+            doc,
+            span,
+            ty,
+            kind,
+            place,
+            too_long,
+            bad,
+            within,
+            lies_in,
+            computed,
+            value_used,
+            extent_used,
+        })
     }
 
     fn case(&mut self) -> Res<Case> {

@@ -116,6 +116,9 @@ impl Printer<'_> {
         if let Some(w) = &f.within {
             let _ = write!(text, " in ({})", self.ranges(w));
         }
+        if let Some(e) = &f.lies_in {
+            let _ = write!(text, " lies_in {}", self.expr_scoped(e, crate::walk::Scope::this(unit)));
+        }
         if let Some(c) = &f.computed {
             let list: Vec<String> = c.lengths.iter().map(|f| self.field_ref(Some(unit), *f)).collect();
             let _ = write!(text, " computed ({}) plus {}", list.join(", "), c.plus);

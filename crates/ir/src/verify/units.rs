@@ -125,6 +125,13 @@ impl Checker<'_> {
                 );
                 self.need(self.is_int(f.ty), &path, "a computed field is not an integer");
             }
+            if let Some(e) = &f.lies_in {
+                self.need(
+                    *self.ty(e.ty) == Ty::UInt(64) && matches!(f.kind, FieldKind::Unit { .. }),
+                    &path,
+                    "a length around something else than a unit, or of another type",
+                );
+            }
             self.field_expressions(&path, id, f, &rank, rank[n]);
             self.field_shape(&path, f);
         }

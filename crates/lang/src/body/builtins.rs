@@ -174,7 +174,6 @@ impl Lower<'_, '_> {
 
     fn min_max(&mut self, f: B, a: &Expr, b: &Expr, span: Span, want: Option<&Ty>) -> R<Val> {
         let (va, vb) = (self.expr(a, want)?, self.expr(b, want)?);
-        let (va, vb) = self.signed_pair((a, va), (b, vb))?;
         let (va, vb) = (self.defined(va, a.span)?, self.defined(vb, b.span)?);
         let ty = match self.join(&va.ty, &vb.ty) {
             Some(t @ (Ty::Int { .. } | Ty::Lit | Ty::Duration | Ty::Instant)) => self.settled(&t),
@@ -472,8 +471,8 @@ impl Lower<'_, '_> {
     pub fn convert(&mut self, ty: &Ty, args: &[Arg], span: Span) -> R<Val> {
         let [a] = args else { return Err(self.err("E0308", span, "a conversion takes one argument")) };
         let v = self.expr(&a.value, None)?;
-        let v = self.signed_beside(&a.value, v, ty)?;
         let v = self.defined(v, a.value.span)?;
+        let v = self.signed_calculation(v, ty);
         let t = self.cx.lower_ty(ty);
         match (&v.ty, v.kind, ty) {
             (Ty::Error, ..) => Err(Reported),

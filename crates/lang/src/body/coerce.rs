@@ -123,7 +123,7 @@ impl Lower<'_, '_> {
         }
     }
 
-    fn too_large(&mut self, n: u128, want: &Ty, span: Span) -> Reported {
+    fn too_large(&mut self, n: impl std::fmt::Display, want: &Ty, span: Span) -> Reported {
         let s = self.show(want);
         self.cx.report(Diagnostic::error("E0304", span, format!("{n} does not fit into {s}")).label("too large"))
     }
@@ -212,15 +212,32 @@ impl Lower<'_, '_> {
                 .cx
                 .report(Diagnostic::error("E0301", span, "a duration needs its unit").hint("write `10s` or `50ms`")));
         }
+        let signed = matches!(want, Ty::Int { signed: true, .. });
+        if let Some(n) = crate::fold::exact(e).filter(|_| signed && is_calculation(e)) {
+            let low = i128::MIN >> (128 - bits);
+            if !(low..=-(low + 1)).contains(&n) {
+                return Err(self.too_large(n, want, span));
+            }
+            return Ok(build::int(t, crate::fold::wrap(&self.cx.m, t, n as u128)));
+        }
         let e = crate::fold::fold(&self.cx.m, e);
         let Some(n) = build::as_int(&e) else { return Ok(build::cast(t, e)) };
-        let signed = matches!(want, Ty::Int { signed: true, .. });
         let top = if signed { bits - 1 } else { bits };
         let negative = signed && n >> 63 == 1;
         if !negative && top < 128 && n >> top != 0 {
             return Err(self.too_large(n, want, span));
         }
         Ok(build::int(t, crate::fold::wrap(&self.cx.m, t, n)))
+    }
+
+    /// A calculation with literals alone, as the signed number that a signed type makes of it.
+    pub fn signed_calculation(&mut self, v: Val, want: &Ty) -> Val {
+        let signed = matches!(want, Ty::Int { signed: true, .. });
+        let made = v.kind.as_pure().filter(|e| signed && v.ty == Ty::Lit && is_calculation(e));
+        let Some(n) = made.and_then(crate::fold::exact).and_then(|n| i64::try_from(n).ok()) else { return v };
+        let wide = Ty::Int { bits: 64, signed: true };
+        let t = self.cx.lower_ty(&wide);
+        Val::pure(wide, build::int(t, u128::from(n as u64)))
     }
 
     fn bytes(&mut self, kind: Vk, from: u64, to: u64, t: ir::TyId, span: Span) -> R<Expr> {
@@ -514,6 +531,10 @@ impl Lower<'_, '_> {
     pub fn truth(&self, e: ExprKind) -> Expr {
         Expr::new(T_BOOL, e)
     }
+}
+
+fn is_calculation(e: &Expr) -> bool {
+    matches!(&*e.kind, ExprKind::Binary(..))
 }
 
 /// The part of a type that its name does not show.

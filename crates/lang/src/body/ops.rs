@@ -229,10 +229,39 @@ impl Lower<'_, '_> {
             let hint = va.as_ref().ok().map(|v| v.ty.clone());
             (va, self.expr(b, hint.as_ref()))
         };
-        let (va, vb) = self.signed_pair((a, va?), (b, vb?))?;
-        let c = self.equal(op, va, vb, span)?;
+        let c = self.equal(op, va?, vb?, span)?;
         self.warn_fixed(&c, (a, b), span);
         Ok(Val::pure(Ty::Bool, c))
+    }
+
+    /// Of two options of which one is surely there: the other one, and the value of that.
+    fn beside_some(&mut self, a: &Val, b: &Val) -> Option<(Val, Val)> {
+        if !a.ty.is_option() || !b.ty.is_option() {
+            return None;
+        }
+        let there = |s: &Self, v: &Val| s.is_there(v).is_some_and(|c| build::as_bool(&c) == Some(true));
+        if there(self, b) {
+            return Some((a.clone(), self.inner(b.clone())));
+        }
+        there(self, a).then(|| (b.clone(), self.inner(a.clone())))
+    }
+
+    /// `option == some(value)`: it is there, and has this value.
+    fn equals_some(&mut self, op: BinOp, option: Val, known: Val, span: Span) -> R<X> {
+        let option = self.once(option, span);
+        let Some(there) = self.is_there(&option) else { return Err(Reported) };
+        let same = self.branch(
+            there,
+            span,
+            Some(&Ty::Bool),
+            |s| {
+                let inner = s.inner(option);
+                Ok(Val::pure(Ty::Bool, s.equal(BinOp::Eq, inner, known, span)?))
+            },
+            |_| Ok(Val::pure(Ty::Bool, build::boolean(false))),
+        )?;
+        let same = same.kind.into_pure().ok_or(Reported)?;
+        Ok(if op == BinOp::Eq { same } else { build::not(same) })
     }
 
     pub fn equal(&mut self, op: BinOp, a: Val, b: Val, span: Span) -> R<X> {
@@ -241,6 +270,9 @@ impl Lower<'_, '_> {
             let v = if a.ty == Ty::None { &b } else { &a };
             let Some(c) = self.is_there(v) else { return Err(self.err("E0301", span, "only an option can be `none`")) };
             return Ok(if op == BinOp::Eq { build::not(c) } else { c });
+        }
+        if let (BinOp::Eq | BinOp::Ne, Some((option, known))) = (op, self.beside_some(&a, &b)) {
+            return self.equals_some(op, option, known, span);
         }
         let (a, b) = (self.defined(a, span)?, self.defined(b, span)?);
         let (a, b) = self.same_family(a, b);
@@ -351,24 +383,7 @@ impl Lower<'_, '_> {
         if let Some(made) = hint.and_then(|t| self.of_signed_literals(op, (a, &va), (b, &vb), t)) {
             return Ok(made);
         }
-        let (va, vb) = self.signed_pair((a, va), (b, vb))?;
         self.arith(op, va, vb, span)
-    }
-
-    /// Operands of one operation. One that is computed from literals alone is signed if the other
-    /// is.
-    pub fn signed_pair(&mut self, (a, va): (&Expr, Val), (b, vb): (&Expr, Val)) -> R<(Val, Val)> {
-        let (ta, tb) = (va.ty.clone(), vb.ty.clone());
-        Ok((self.signed_beside(a, va, &tb)?, self.signed_beside(b, vb, &ta)?))
-    }
-
-    pub fn signed_beside(&mut self, e: &Expr, v: Val, other: &Ty) -> R<Val> {
-        let other = if let Ty::Option(inner) = other { inner } else { other };
-        let computed = v.ty == Ty::Lit && matches!(&*e.kind, ast::ExprKind::Binary(..));
-        if computed && matches!(other, Ty::Int { signed: true, .. }) {
-            return self.expr(e, Some(other));
-        }
-        Ok(v)
     }
 
     /// A calculation with constants alone whose place expects a signed type, if its result fits
@@ -392,12 +407,16 @@ impl Lower<'_, '_> {
         fits.then(|| Val::pure(want.clone(), build::int(t, crate::fold::wrap(&self.cx.m, t, n as u128))))
     }
 
-    /// The value of a constant that has no type yet. A negative one has come from a calculation,
-    /// and is held as 64 bits.
+    /// The value of a constant that has no type yet.
     fn signed_literal(&self, (e, v): (&Expr, &Val)) -> Option<i128> {
-        let n = build::as_int(&crate::fold::fold(&self.cx.m, v.kind.as_pure()?)).filter(|_| v.ty == Ty::Lit)?;
-        let written = matches!(&*e.kind, ast::ExprKind::Int(_) | ast::ExprKind::Scaled(..));
-        Some(if written { n as i128 } else { i128::from(n as u64 as i64) })
+        let made = v.kind.as_pure().filter(|_| v.ty == Ty::Lit)?;
+        match build::as_int(made) {
+            // A constant of the program may have wrapped.
+            Some(n) if !matches!(&*e.kind, ast::ExprKind::Int(_) | ast::ExprKind::Scaled(..)) => {
+                Some(i128::from(n as u64 as i64))
+            }
+            _ => crate::fold::exact(made),
+        }
     }
 
     pub fn arith(&mut self, op: BinOp, va: Val, vb: Val, span: Span) -> R<Val> {
@@ -434,6 +453,7 @@ impl Lower<'_, '_> {
             }
         };
         let calc = if ty == Ty::Lit { U64 } else { ty.clone() };
+        let open = va.kind.as_pure().cloned().zip(vb.kind.as_pure().cloned()).filter(|_| ty == Ty::Lit);
         // The remainder is below the divisor and so fits its type.
         let narrow = match (&vb.ty, op, &ty) {
             (Ty::Int { bits: n, signed: false }, BinOp::Rem, Ty::Int { bits: w, .. }) if n < w => Some(vb.ty.clone()),
@@ -474,6 +494,9 @@ impl Lower<'_, '_> {
         };
         let t = ea.ty;
         let e = crate::fold::fold(&self.cx.m, &build::bin(t, op, ea, eb));
+        if let Some((a, b)) = open {
+            return Ok(Val::pure(ty, open_calculation(build::bin(t, op, a, b), e)));
+        }
         match narrow {
             Some(n) => {
                 let nt = self.cx.lower_ty(&n);
@@ -569,6 +592,17 @@ fn sign(op: BinOp) -> &'static str {
         BinOp::And => "and",
         BinOp::Or => "or",
         BinOp::In => "in",
+    }
+}
+
+/// A calculation with literals alone, `e` as an unsigned number. It has no type yet. One that is
+/// another number where a signed one is wanted stays as it was written.
+fn open_calculation(written: X, e: X) -> X {
+    let same = build::as_int(&e).is_some_and(|n| crate::fold::exact(&written) == i128::try_from(n).ok());
+    if same || crate::fold::exact(&written).is_none() {
+        e
+    } else {
+        written
     }
 }
 

@@ -87,6 +87,7 @@ impl Builder<'_, '_> {
                     u
                 };
                 let id = self.unit_field(head, u, args);
+                self.ir(id).lies_in = Some(n.clone());
                 self.cx.units[self.id.index()].enclosed.push((id, n.clone()));
                 if !open {
                     self.seq.push(id);
@@ -203,18 +204,31 @@ impl Builder<'_, '_> {
         if !self.cases.is_empty() {
             return Err(self.refused(span));
         }
-        let mut before = build::u64(0);
+        let (mut before, mut least) = (build::u64(0), 0);
         for f in self.seq.clone() {
             let Some(n) = self.size_of(f) else { return Err(self.refused(span)) };
+            if let K::Int(n) = *n.kind {
+                least += n as u64;
+            }
             before = crate::fold::fold(&self.cx.m, &build::bin(T_U64, BinOp::Add, before, n));
         }
         let whole = build::cast(T_U64, ir::Expr::new(crate::compiler::T_U32, K::UnitParam(Root::This, param)));
-        self.require(
-            ir::Expr::new(T_BOOL, K::Binary(BinOp::Ge, whole.clone(), before.clone())),
-            FaultKind::MALFORMED,
-            span,
-        );
+        let fits = |n: ir::Expr| ir::Expr::new(T_BOOL, K::Binary(BinOp::Ge, whole.clone(), n));
+        if build::as_int(&before).is_none() {
+            self.require(fits(before.clone()), FaultKind::MALFORMED, span);
+        }
+        if least > 0 {
+            self.require_first(fits(build::u64(least)), span);
+        }
         Ok(build::bin(T_U64, BinOp::Sub, whole, before))
+    }
+
+    /// A requirement in front of all fields.
+    fn require_first(&mut self, cond: ir::Expr, span: Span) {
+        let behind = self.seq.len();
+        self.require(cond, FaultKind::MALFORMED, span);
+        let first: Vec<_> = self.seq.drain(behind..).collect();
+        self.seq.splice(0..0, first);
     }
 
     /// The bytes that a field took.

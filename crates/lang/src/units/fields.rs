@@ -285,6 +285,7 @@ impl<'c, 'a> Builder<'c, 'a> {
             bad: FaultKind::MALFORMED,
             doc: String::new(),
             within: None,
+            lies_in: None,
             computed: None,
             value_used: false,
             extent_used: false,

@@ -132,6 +132,7 @@ impl Compiler<'_> {
             bad: ir::FaultKind::MALFORMED,
             doc: doc.to_string(),
             within: None,
+            lies_in: None,
             computed: None,
             value_used: false,
             extent_used: false,

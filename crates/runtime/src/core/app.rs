@@ -283,6 +283,8 @@ pub struct AppCore {
     pub protos: Vec<Proto>,
     pub ports: Vec<Port>,
     pub upstreams: Vec<UpstreamHandlers>,
+    /// Servers of its conversations greet.
+    pub servers_greet: bool,
     pub state: Box<[u64]>,
     pub out: Vec<u8>,
     /// Of each handler, the least bytes of a request for which it may pause.
@@ -403,6 +405,7 @@ impl AppCore {
             pauses: app.desc.handlers.iter().map(|h| h.pauses.filter(|_| t.tmp_size > 0)).collect(),
             alone: alone(&app.desc.handlers, t.tmp_size > 0),
             upstreams: upstreams(&app.desc),
+            servers_greet: app.desc.protocols.iter().any(|p| p.server_first),
             ports,
             state,
             out,

@@ -19,7 +19,7 @@ use super::ejection::Why;
 use super::input::{FoundMessage, Parsed};
 use super::ports::NO_HANDLER;
 use super::slab::Id;
-use super::types::{flag, Mode, Pooling, Sink, Start, Target, CLIENT, NO_GROUP};
+use super::types::{flag, Complaint, Conn, Mode, Pooling, Sink, Start, Target, CLIENT, NO_GROUP};
 use super::{Core, Raw, HIGH, STORED_MAX};
 use crate::abi::*;
 use crate::program::Unit;
@@ -137,6 +137,7 @@ impl Core {
         if let Some(c) = self.conns.get_mut(id).filter(|_| last) {
             c.clear(flag::CONNECTING);
             self.mark_dirty(id);
+            self.unstall_client(id);
         }
         Some(m.have)
     }
@@ -165,16 +166,31 @@ impl Core {
         table.context.map_or(0, |f| unsafe { f(table.self_, wl, conn, u32::from(proto), u32::from(down)) })
     }
 
-    /// Whether the next message of a member must wait: its handler is under way, or the output that
-    /// its last one went to is full. A member that is paused for an output waits until that output
-    /// has drained, which ends the pause. Input that has come before may find room earlier.
+    /// Whether the next message of a member must wait. Its handler is under way, or the output that
+    /// its last one went to is full. Or a server has not greeted, or its client is told of a fault
+    /// later. A member that is paused for an output waits until that output has drained, which ends
+    /// the pause. Input that has come before may find room earlier.
     pub(super) fn member_waits(&self, id: Id) -> bool {
         let c = &self.conns[id];
         c.count > 0
             || c.on_hold
+            || c.complaint.is_some()
             || c.has(flag::FLOW)
             || self.is_crowded()
             || self.conns.get(c.behind).is_some_and(|d| d.out.len() > HIGH || d.after.is_some())
+            || self.awaits_greeting(c)
+    }
+
+    /// Whether a server that a client has opened has still to greet, or its greeting is being
+    /// handled.
+    fn awaits_greeting(&self, client: &Conn) -> bool {
+        let app = &self.apps[client.app as usize];
+        let is_awaited = |c: &Conn| {
+            let silent = c.has(flag::CONNECTING) && app.protos[c.proto as usize].server_first;
+            // A session of a pool has greeted long ago.
+            (silent && c.pooling != Pooling::Waiting || c.greeting && c.count > 0) && !c.has(flag::LEFT)
+        };
+        app.servers_greet && client.own.iter().filter_map(|id| self.conns.get(*id)).any(is_awaited)
     }
 
     pub(super) fn member_message(&mut self, id: Id, rest: Raw, m: FoundMessage) {
@@ -193,6 +209,7 @@ impl Core {
             c.set(flag::LAST);
         }
         let greeting = c.has(flag::CONNECTING);
+        c.greeting = greeting;
         let rests = id != client && {
             if !greeting {
                 self.settle_owed(id, flags);
@@ -235,6 +252,9 @@ impl Core {
         if m.whole && self.conns.alive(id) {
             self.end_message(id);
         }
+        if id != client {
+            self.complain_if_due(client);
+        }
     }
 
     /// A message with a fault from which its grammar recovers: it is dropped to its end.
@@ -250,7 +270,13 @@ impl Core {
             let c = &mut self.conns[id];
             (c.mode, c.sink, c.owner) = (Mode::Tail, Sink::Discard, Id::NIL);
         }
-        self.tell_fault(client, (told, place), Start::of(Raw { n: m.have, ..rest }), true);
+        let start = Start::of(Raw { n: m.have, ..rest });
+        if id == client && self.awaits_answers(client, true) {
+            let complaint = Complaint { fault: (told, place), start, in_step: true };
+            self.conns[client].complaint = Some(Box::new(complaint));
+            return;
+        }
+        self.tell_fault(client, (told, place), start, true);
         self.keeps_pace(id, client);
     }
 
@@ -293,9 +319,22 @@ impl Core {
         self.settle_member(id);
     }
 
+    /// A server has greeted, or is awaited no longer: messages of its client may be handled.
+    pub(super) fn unstall_client(&mut self, id: Id) {
+        let client = self.client_of(id);
+        if self.conns.alive(client) {
+            self.unstall(client);
+        }
+    }
+
     /// Between two messages of a member.
     fn settle_member(&mut self, id: Id) {
         let c = &self.conns[id];
+        if c.greeting {
+            self.unstall_client(id);
+        }
+        self.complain_if_due(self.client_of(id));
+        let Some(c) = self.conns.get(id) else { return };
         if c.count > 0 || c.mode == Mode::Tail || c.has(flag::DOOMED | flag::CLOSING) {
             return;
         }

@@ -17,7 +17,7 @@ impl Core {
     /// A member has ended its direction, and all of its input has been handled.
     pub(super) fn member_eof(&mut self, id: Id) {
         let c = &self.conns[id];
-        if c.count > 0 {
+        if c.count > 0 || c.complaint.is_some() {
             return;
         }
         if c.mode == Mode::Head && (!c.input.is_empty() || c.view.is_some()) && !c.has(flag::LAST) {
@@ -84,6 +84,9 @@ impl Core {
     /// Nothing has moved at a client, or in its conversation, for long. If a server owes an answer,
     /// its client is told so.
     pub(super) fn client_idle(&mut self, client: Id) {
+        if let Some(c) = self.conns[client].complaint.take_if(|c| !c.in_step) {
+            return self.client_over(client, c.fault, c.start);
+        }
         let owing = self.upstreams(client).into_iter().find(|id| {
             let c = &self.conns[*id];
             c.owed > 0 && !c.has(ENDING | flag::LEFT) && !c.pooling.is_nobodys()
@@ -206,11 +209,14 @@ impl Core {
         }
         self.remove_upstream(id, fault.is_some());
         if new.is_some() || !talks(self) {
-            return;
+            return self.complain_if_due(client);
         }
+        let complaint = self.conns[client].complaint.take();
         if let Some(fault) = fault {
             self.tell_fault(client, fault, Start::default(), false);
             self.ends_by(client, fault.0);
+        } else if let Some(c) = complaint {
+            return self.client_over(client, c.fault, c.start);
         }
         self.end_conversation(client);
     }
@@ -236,6 +242,9 @@ impl Core {
                 self.conns[member].behind = Id::NIL;
                 self.read_on(member);
             }
+        }
+        if self.conns.alive(client) {
+            self.unstall(client);
         }
         self.answers_no_more(client);
     }
@@ -283,6 +292,7 @@ impl Core {
         c.set(flag::LEFT | if fed || unused { flag::DOOMED } else { flag::CLOSING });
         self.mark_dirty(id);
         self.cut_off_readers(id);
+        self.unstall_client(id);
     }
 
     /// The conversation is over: the client is closed when it has got all output. Called by host

@@ -1,11 +1,12 @@
 //! Faults of conversations: bytes of a member that cannot be read, and the words to its client.
 //!
 //! In: a fault, of a member or of a handler. Out: the client is told as its protocol says, and the
-//! conversation ends or goes on.
+//! conversation ends or goes on. A client whose own message is at fault first gets the answers that
+//! its servers owe.
 
 use super::ejection::Why;
 use super::slab::Id;
-use super::types::{flag, Mode, Start, CLIENT};
+use super::types::{flag, Complaint, Mode, Start, CLIENT};
 use super::{Core, Raw, HIGH};
 use crate::abi::*;
 
@@ -33,7 +34,48 @@ impl Core {
             }
             return;
         }
+        if self.conns[id].mode == Mode::Head && self.awaits_answers(id, false) {
+            let c = &mut self.conns[id];
+            c.set(flag::LAST);
+            c.complaint = Some(Box::new(Complaint { fault: (kind, place), start, in_step: false }));
+            // A server that waits for the client is told that nothing more comes.
+            return self.member_over(id);
+        }
         self.client_over(id, (kind, place), start);
+    }
+
+    /// Whether messages that a client has sent before are still to be answered. `in_step`: the
+    /// client goes on, and a server that has said something may wait for it.
+    pub(super) fn awaits_answers(&self, client: Id, in_step: bool) -> bool {
+        let awaited = |id: &Id| {
+            let c = &self.conns[*id];
+            let owes = if in_step { c.is_silent() } else { c.owed > 0 };
+            let streams = c.mode == Mode::Tail && self.apps[c.app as usize].protos[c.proto as usize].tells_owed;
+            let busy = owes || c.count > 0 || streams;
+            busy && !c.has(flag::DOOMED | flag::CLOSING | flag::LEFT) && !c.pooling.is_nobodys()
+        };
+        self.upstreams(client).iter().any(awaited)
+    }
+
+    /// A client is told of its fault once the messages before it are answered.
+    pub(super) fn complain_if_due(&mut self, client: Id) {
+        let Some(in_step) = self.conns.get(client).and_then(|c| c.complaint.as_ref()).map(|c| c.in_step) else {
+            return;
+        };
+        if self.awaits_answers(client, in_step) {
+            return;
+        }
+        let Some(c) = self.conns[client].complaint.take() else { return };
+        if !c.in_step {
+            return self.client_over(client, c.fault, c.start);
+        }
+        self.tell_fault(client, c.fault, c.start, true);
+        self.keeps_pace(client, client);
+        let Some(c) = self.conns.get(client) else { return };
+        if c.has(flag::EOF) {
+            self.mark_again(client);
+        }
+        self.unstall(client);
     }
 
     /// The handler of a message's pieces has ended in a fault. Who has got a part of the message is

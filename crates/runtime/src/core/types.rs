@@ -145,6 +145,13 @@ impl Start {
     }
 }
 
+/// A client's fault, and how the message began. `in_step`: the next message is read behind it.
+pub struct Complaint {
+    pub fault: (u32, u32),
+    pub start: Start,
+    pub in_step: bool,
+}
+
 /// In this order: the first three cache lines hold the fields that each message uses.
 #[repr(C)]
 pub struct Conn {
@@ -234,10 +241,10 @@ pub struct Conn {
     /// message waits for another one (`owes when`, `unfinished when`).
     pub owed: u32,
     pub unfinished: bool,
-    /// When its server was asked for the first answer of which it has said nothing, and whether it
-    /// has said something since the last question.
-    pub asked: u64,
+    /// Its server has said something since the last question.
     pub heard: bool,
+    /// When its server was asked for the first answer of which it has said nothing.
+    pub asked: u64,
     /// When it was opened, and the bytes that have left on it since.
     pub opened: u64,
     pub left: u64,
@@ -247,6 +254,8 @@ pub struct Conn {
     pub waited: bool,
     /// Of a conversation: no message of it is read at present.
     pub on_hold: bool,
+    /// Upstream of a conversation: its latest message is its server's greeting, or a part of it.
+    pub greeting: bool,
     /// Of a conversation: the protocol of messages to it. Also the alternative in which it is read
     /// behind the message at hand, `NO_PROTO` if that stays.
     pub speaks: u16,
@@ -257,6 +266,8 @@ pub struct Conn {
     pub feeder: Id,
     /// Of a conversation: messages that wait until that one has passed.
     pub after: Option<Box<WaitingMessages>>,
+    /// Client of a conversation: its fault, of which it is told behind the answers that are owed.
+    pub complaint: Option<Box<Complaint>>,
     /// The part that the program sees.
     pub c: wl_conn,
 }
@@ -372,7 +383,9 @@ impl Default for Conn {
             left: 0,
             served_by: NO_BACKEND,
             waited: false,
+            complaint: None,
             on_hold: false,
+            greeting: false,
             speaks: NO_PROTO,
             becomes: NO_PROTO,
             behind: Id::NIL,

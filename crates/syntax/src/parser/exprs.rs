@@ -286,6 +286,11 @@ impl Parser<'_> {
                 let opened = self.bump();
                 let index = self.inside(false, |p| {
                     let index = p.expr()?;
+                    if p.at_sign(",") {
+                        let hint = "a list of its own begins on a new line";
+                        return p
+                            .unexpected_with("`]`", |d| d.also(opened, "an index of what stands before").hint(hint));
+                    }
                     p.close("]", opened)?;
                     Ok(index)
                 })?;

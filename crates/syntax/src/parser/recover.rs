@@ -89,8 +89,8 @@ impl Parser<'_> {
         Some(match *sign {
             "&&" => "write `and`",
             "||" => "write `or`",
-            "++" => "write `+= 1`; byte strings are joined with `concat(a, b)`",
-            "--" => "write `-= 1`",
+            "++" => "write `a += 1`, a statement of its own; byte strings are joined with `concat(a, b)`",
+            "--" => "write `a -= 1`, a statement of its own",
             "=>" => "`->` sends and names a result's type; `=>` stands between a case and its body",
             "->" => "`=>` stands between a case and its body; `->` sends",
             "<-" => "`<-` stands only in tests, where the world sends",
