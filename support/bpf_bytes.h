@@ -180,6 +180,8 @@ WL_INLINE bool wl_starts(wl_bytes b, wl_bytes p) { return b.n >= p.n && wl_diffe
 WL_INLINE bool wl_ends(wl_bytes b, wl_bytes p) { return b.n >= p.n && wl_differ(b.p + b.n - p.n, p.p, p.n) == p.n; }
 /* The high bit of each byte that is 0, from the lowest one on up to the first. */
 #define WL_ZEROS(w) (((w) - 0x0101010101010101ull) & ~(w) & 0x8080808080808080ull)
+/* The place of the lowest of them; 8: there is none. */
+#define WL_LOWEST(hit) ((((hit) >> 7 & (0 - ((hit) >> 7))) - 1 & 0x0101010101010101ull) * 0x0101010101010101ull >> 56)
 /* The first place of m bytes, of which `word` has up to 8, and others at `rest`. -1: none. */
 __attribute__((noinline)) int64_t wl_seek(uint32_t at, uint32_t n, uint64_t word, uint32_t m, uint32_t rest) {
     const struct wl_scratch *s = wl_scratch_here();
@@ -192,7 +194,7 @@ __attribute__((noinline)) int64_t wl_seek(uint32_t at, uint32_t n, uint64_t word
         if (i + m > n) return -1;
         const uint64_t w = wl_word_of(s, at + i), hit = WL_ZEROS(w ^ first);
         if (hit) {
-            const uint32_t j = i + (uint32_t)((((hit >> 7 & (0 - (hit >> 7))) - 1 & 0x0101010101010101ull) * 0x0101010101010101ull) >> 56);
+            const uint32_t j = i + (uint32_t)WL_LOWEST(hit);
             if (j + m > n) return -1;
             if (m == 1 || (m <= 8 && ((wl_word_of(s, at + j) ^ word) & low) == 0)) return j;
             break;
@@ -206,7 +208,7 @@ __attribute__((noinline)) int64_t wl_seek(uint32_t at, uint32_t n, uint64_t word
         WL_ROUND({ return -1; });
         const uint64_t w = wl_word_of(s, at + i), hit = WL_ZEROS(w ^ first);
         if (!hit) { i += 8; continue; }
-        i += (uint32_t)((((hit >> 7 & (0 - (hit >> 7))) - 1 & 0x0101010101010101ull) * 0x0101010101010101ull) >> 56);
+        i += (uint32_t)WL_LOWEST(hit);
         if (i + m > n) break;
         if (((wl_word_of(s, at + i) ^ word) & low) == 0 && (m <= 8 || wl_differ(at + i + 8, rest, m - 8) == m - 8)) return i;
         i++;
@@ -233,7 +235,7 @@ WL_INLINE int64_t wl_seek_near(wl_fx *x, uint32_t at, uint32_t n, uint64_t byte)
         }
         WL_FORGET_NUMBER(hit);
         WL_FORGET_NUMBER(i);
-        i += (((hit >> 7 & (0 - (hit >> 7))) - 1 & 0x0101010101010101ull) * 0x0101010101010101ull) >> 56;
+        i += WL_LOWEST(hit);
         uint64_t beyond = (i - all) >> 63 ^ 1;
         WL_KEEP(beyond);
         found = (int64_t)(i | (0 - beyond));
@@ -280,6 +282,10 @@ WL_INLINE uint64_t wl_h_bytes(uint64_t h, wl_bytes b) { return wl_h_run(h, b.p, 
 /* MurmurHash64A (A. Appleby). */
 #define WL_MURMUR UINT64_C(0xc6a4a7935bd1e995)
 #define WL_MURMUR_WORD(h, w) do { uint64_t k_ = (w) * WL_MURMUR; k_ = (k_ ^ k_ >> 47) * WL_MURMUR; (h) = ((h) ^ k_) * WL_MURMUR; } while (0)
+/* The last bytes, if there are some, and the end. */
+#define WL_MURMUR_END(h, s, at, some, n) do { if (some) (h) = ((h) ^ (wl_word_of(s, at) & WL_LOW(n))) * WL_MURMUR; \
+    (h) = ((h) ^ (h) >> 47) * WL_MURMUR; \
+    (h) ^= (h) >> 47; } while (0)
 __attribute__((noinline)) uint64_t wl_murmur_run(uint64_t seed, uint32_t at, uint32_t n) {
     const struct wl_scratch *s = wl_scratch_here();
     uint64_t h = seed ^ n * WL_MURMUR;
@@ -299,9 +305,8 @@ __attribute__((noinline)) uint64_t wl_murmur_run(uint64_t seed, uint32_t at, uin
         WL_MURMUR_WORD(h, wl_word_of(s, at + i));
         i += 8;
     }
-    if (i < n) h = (h ^ (wl_word_of(s, at + i) & WL_LOW(n - i))) * WL_MURMUR;
-    h = (h ^ h >> 47) * WL_MURMUR;
-    return h ^ h >> 47;
+    WL_MURMUR_END(h, s, at + i, i < n, n - i);
+    return h;
 }
 /* The same without a call where there are at most 24 bytes. */
 WL_INLINE uint64_t wl_murmur_near(wl_fx *x, uint64_t seed, uint32_t at, uint32_t n) {
@@ -320,9 +325,7 @@ WL_INLINE uint64_t wl_murmur_near(wl_fx *x, uint64_t seed, uint32_t at, uint32_t
         }
         WL_FORGET_NUMBER(h);
         WL_FORGET_NUMBER(i);
-        if (i < all) h = (h ^ (wl_word_of(s, at + i) & WL_LOW(all - i))) * WL_MURMUR;
-        h = (h ^ h >> 47) * WL_MURMUR;
-        h ^= h >> 47;
+        WL_MURMUR_END(h, s, at + i, i < all, all - i);
     }
     WL_FORGET_NUMBER(h);
     return h;

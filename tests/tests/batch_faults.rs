@@ -128,6 +128,13 @@ fn a_conversation_answers_what_came_before_a_malformed_message() {
             client.expect_closed();
             server.expect_closed();
         }
+        let spoiled = || {
+            let mut client = Client::connect(front.port);
+            client.send("Aone\nCmuch too long for it\n");
+            let mut server = backend.accept();
+            server.expect("Aone\n");
+            (client, server)
+        };
         // It has ended its direction within the message, or the server is lost meanwhile.
         let mut client = Client::connect(front.port);
         client.send("Aone\nB").finish_sending();
@@ -137,28 +144,19 @@ fn a_conversation_answers_what_came_before_a_malformed_message() {
         server.send("=1\n");
         client.expect("=1\n!what\n");
         client.expect_closed();
-        let mut client = Client::connect(front.port);
-        client.send("Aone\nCmuch too long for it\n");
-        let mut server = backend.accept();
-        server.expect("Aone\n");
+        let (mut client, server) = spoiled();
         drop(server);
         client.expect("!what\n");
         client.expect_closed();
         // The server waits for more of the client, and hears that nothing comes.
-        let mut client = Client::connect(front.port);
-        client.send("Aone\nCmuch too long for it\n");
-        let mut server = backend.accept();
-        server.expect("Aone\n");
+        let (mut client, mut server) = spoiled();
         server.send("~who?\n");
         server.expect_closed();
         drop(server);
         client.expect("~who?\n!what\n");
         client.expect_closed();
         // A server that does not answer holds it no longer than any other.
-        let mut client = Client::connect(front.port);
-        client.send("Aone\nCmuch too long for it\n");
-        let mut server = backend.accept();
-        server.expect("Aone\n");
+        let (mut client, mut server) = spoiled();
         client.expect("!what\n");
         client.expect_closed();
         server.expect_closed();

@@ -388,6 +388,30 @@ fn names_can_change() -> bool {
     !plain() && none.status().is_ok()
 }
 
+/// Two servers at one port of two addresses, and a name that stands for one of them.
+struct Named {
+    one: Echo,
+    two: Echo,
+    name: String,
+}
+
+impl Named {
+    fn new() -> Named {
+        let one = Echo::new();
+        let two = Echo::on(TcpListener::bind(("127.0.0.2", one.port)).expect("the port is free there"));
+        let name = format!("echo.test:{}", one.port);
+        Named { one, two, name }
+    }
+
+    /// How many requests each has got of one.
+    fn ask(&self, client: &mut Client) -> (u64, u64) {
+        let asked = || (self.one.asked(), self.two.asked());
+        let before = asked();
+        client.send("r\n").expect("r\n");
+        (asked().0 - before.0, asked().1 - before.1)
+    }
+}
+
 /// Every second the names are resolved again. The configuration is not read for it, and a resolver
 /// without an answer changes nothing.
 #[test]
@@ -395,9 +419,8 @@ fn names_of_servers_are_looked_up_by_themselves() {
     if !names_can_change() {
         return;
     }
-    let one = Echo::new();
-    let two = Echo::on(TcpListener::bind(("127.0.0.2", one.port)).expect("the port is free there"));
-    let name = format!("echo.test:{}", one.port);
+    let named = Named::new();
+    let name = &named.name;
     let folder = Folder::new("server-names-looks");
     let write = |name: &str, text: &str| std::fs::write(folder.file(name), text).expect("the folder is writable");
     write("a.loom", REQUESTS);
@@ -409,11 +432,7 @@ fn names_of_servers_are_looked_up_by_themselves() {
     write("a.toml", "[set]\nservers = [\n");
     let says = |what: String| eventually(&what, || process.output().contains(&what));
     let mut client = Client::connect(process.port);
-    let mut ask = || {
-        let before = (one.asked(), two.asked());
-        client.send("r\n").expect("r\n");
-        (one.asked() - before.0, two.asked() - before.1)
-    };
+    let mut ask = || named.ask(&mut client);
     assert_eq!(ask(), (1, 0));
     write("hosts", "127.0.0.2 echo.test\n");
     says(format!("balance: `{name}` is now 127.0.0.2 and was 127.0.0.1"));
@@ -437,9 +456,8 @@ fn names_of_servers_are_resolved_again() {
     if !names_can_change() {
         return;
     }
-    let one = Echo::new();
-    let two = Echo::on(TcpListener::bind(("127.0.0.2", one.port)).expect("the port is free there"));
-    let name = format!("echo.test:{}", one.port);
+    let named = Named::new();
+    let name = &named.name;
     for has_file in [false, true] {
         let folder = Folder::new("server-names");
         let write = |name: &str, text: &str| std::fs::write(folder.file(name), text).expect("the folder is writable");
@@ -457,11 +475,7 @@ fn names_of_servers_are_resolved_again() {
             eventually(says, || process.output().contains(says));
         };
         let mut client = Client::connect(process.port);
-        let mut ask = || {
-            let before = (one.asked(), two.asked());
-            client.send("r\n").expect("r\n");
-            (one.asked() - before.0, two.asked() - before.1)
-        };
+        let mut ask = || named.ask(&mut client);
         assert_eq!(ask(), (1, 0));
         reload("again: nothing has changed");
         assert_eq!(ask(), (1, 0));

@@ -301,8 +301,7 @@ impl<'m> BodyGen<'_, 'm> {
     fn swap_fields(&mut self, frame: LocalId, layer: u32, a: FieldId, b: FieldId) {
         let (m, unit, v) = (self.g.m, self.frame_unit_of(frame), self.name(frame));
         let header = self.g.layers(unit)[layer as usize].unit;
-        let size = field_size(m, &m.unit(header).fields[a.index()]).unwrap_or(0);
-        if let (Some(a), Some(b)) = (fixed_offset(m, header, a), fixed_offset(m, header, b)) {
+        if let Some([a, b, size]) = passes::swaps::places(m, header, a, b) {
             line!(
                 self,
                 "{{ uint8_t *h_ = {v}->p + {v}->at[{layer}], t_[{size}];\nmemcpy(t_, h_ + {a}, {size});\n\

@@ -149,8 +149,7 @@ impl<'m> BodyGen<'_, 'm> {
 
     fn xdp_swap(&mut self, f: &View, layer: u32, a: FieldId, b: FieldId) {
         let (m, header, v) = (self.g.m, f.header(layer), &f.v);
-        let size = field_size(m, &m.unit(header).fields[a.index()]).unwrap_or(0);
-        if let (Some(a), Some(b)) = (fixed_offset(m, header, a), fixed_offset(m, header, b)) {
+        if let Some([a, b, size]) = passes::swaps::places(m, header, a, b) {
             let most = least(m, header);
             line!(
                 self,

@@ -21,12 +21,7 @@ pub(crate) struct Scratch {
 /// as much as some twenty instructions. But the verifier follows a function once, and code in line
 /// at each place.
 #[derive(Default)]
-pub(crate) struct InLine {
-    finds: Cell<u32>,
-    hashes: Cell<u32>,
-    reads: Cell<u32>,
-    payloads: Cell<u32>,
-}
+pub(crate) struct InLine([Cell<u32>; 4]);
 
 #[derive(Clone, Copy)]
 pub(crate) enum Call {
@@ -39,23 +34,21 @@ pub(crate) enum Call {
 impl InLine {
     /// At the beginning of a handler.
     pub fn begin(&self) {
-        self.finds.set(2);
-        [&self.hashes, &self.reads, &self.payloads].iter().for_each(|left| left.set(1));
+        self.set([2, 1, 1, 1])
     }
 
     /// At the end of a handler: functions have none.
     pub fn end(&self) {
-        [&self.finds, &self.hashes, &self.reads, &self.payloads].iter().for_each(|left| left.set(0));
+        self.set([0; 4])
+    }
+
+    fn set(&self, left: [u32; 4]) {
+        self.0.iter().zip(left).for_each(|(cell, n)| cell.set(n))
     }
 
     /// The end of the name of the function: `_near`, or nothing.
     pub fn suffix(&self, call: Call) -> &'static str {
-        let left = match call {
-            Call::Find => &self.finds,
-            Call::Hash => &self.hashes,
-            Call::Read => &self.reads,
-            Call::Payload => &self.payloads,
-        };
+        let left = &self.0[call as usize];
         match left.get() {
             0 => "",
             n => {

@@ -97,6 +97,12 @@ fn swap(m: &Module, body: &Body, three: &[Stmt]) -> Option<(LocalId, FrameAct)> 
     same.then_some((*l, FrameAct::Swap { layer: *layer, a: *a, b: *b }))
 }
 
+/// The offsets of two fields in fixed places, and the size of the first.
+pub fn places(m: &Module, header: UnitId, a: FieldId, b: FieldId) -> Option<[u32; 3]> {
+    let size = field_size(m, &m.unit(header).fields[a.index()])?;
+    Some([fixed_offset(m, header, a)?, fixed_offset(m, header, b)?, size])
+}
+
 /// Whether two fields are whole, of one size, in fixed places, and part of the same sums.
 pub fn keeps_sums(m: &Module, header: UnitId, a: FieldId, b: FieldId) -> bool {
     let unit = m.unit(header);
@@ -106,12 +112,11 @@ pub fn keeps_sums(m: &Module, header: UnitId, a: FieldId, b: FieldId) -> bool {
         }
         _ => None,
     };
-    let place = |f: FieldId| fixed_offset(m, header, f).filter(|_| field_size(m, &unit.fields[f.index()]).is_some());
     let is_address = |f: FieldId| unit.header.addresses.is_some_and(|(x, y)| f == x || f == y);
     let is_computed = |f: FieldId| {
         unit.header.checksum.is_some_and(|c| c.field == f) || unit.header.covers.is_some_and(|c| c.field == f)
     };
-    let (Some(x), Some(y)) = (place(a), place(b)) else { return false };
+    let Some([x, y, _]) = places(m, header, a, b) else { return false };
     whole(a).is_some()
         && whole(a) == whole(b)
         && a != b
