@@ -386,6 +386,41 @@ fn logins_wait_for_a_place_in_their_pool() {
     }
 }
 
+/// A login closes one session, also where two of them become idle in the same batch as it comes.
+#[test]
+fn a_login_takes_one_place() {
+    let folder = Folder::new("session_pools_one_place");
+    let text = SHELL.replace("up = open db[0]", "up = open db[0] for user");
+    let file = folder.name_of("shell.loom");
+    std::fs::write(&file, &text).expect("the folder is writable");
+    let mut backend = Backend::new();
+    let set = servers(&[backend.port]);
+    let limits = ["--cores", "1", "--set", &set, "--set", "db.pool=2"];
+    let proxy = Wireloom::run_file(&file, &limits, |_| {});
+    let (mut one, mut first) = logged_in(&proxy, &mut backend, 3);
+    first.send(as_new());
+    let (mut two, mut second) = logged_in(&proxy, &mut backend, 6);
+    let mut three = Client::connect(proxy.port);
+    three.expect_silence(Duration::from_millis(200));
+    // The process reads both at once: first the login, then the end of a reset.
+    proxy.stop();
+    three.send(frame(b'q', 9, b"user 0"));
+    second.send(as_new());
+    proxy.resume();
+    first.expect_closed();
+    let mut third = backend.accept();
+    third.expect(frame(b'q', 9, b"user 0"));
+    third.send(answer(9, b""));
+    three.expect(answer(9, b""));
+    third.expect(frame(b'X', 0, b""));
+    // Two clients have a transaction at the same time.
+    two.send(frame(b'b', 6, b""));
+    second.expect(frame(b'b', 6, b""));
+    third.send(as_new());
+    one.send(frame(b'b', 3, b""));
+    third.expect(frame(b'b', 3, b""));
+}
+
 /// Of all keys together a server has at most `max_connections`. A session that is not its clients'
 /// last one makes place for a login of another key.
 #[test]

@@ -28,8 +28,16 @@ struct LoginQueue {
 #[derive(Default)]
 pub(super) struct PoolLogins {
     queues: Vec<LoginQueue>,
+    /// Idle sessions that make place. They are closed at the end of the batch.
+    leaving: Vec<Leaving>,
     /// A place may be free.
     look: bool,
+}
+
+struct Leaving {
+    id: Id,
+    at: Target,
+    group: u32,
 }
 
 impl PoolLogins {
@@ -53,6 +61,20 @@ impl PoolLogins {
             q.waiting.retain(|(x, _)| *x != id);
         }
         self.queues.retain(|q| !q.waiting.is_empty());
+    }
+
+    /// How many logins wait, and how many places are about to be free, at a server. With `only`
+    /// those of a key's pool.
+    fn waiting_and_due(&self, at: Target, only: Option<u32>) -> (usize, usize) {
+        let counts = |g: u32| only.is_none_or(|only| only == g);
+        let waiting = self.queue(at).map_or(0, |q| q.iter().filter(|(_, g)| counts(*g)).count());
+        let due = self.leaving.iter().filter(|l| l.at == at && counts(l.group)).count();
+        (waiting, due)
+    }
+
+    /// A connection is closed.
+    pub fn has_left(&mut self, id: Id) {
+        self.leaving.retain(|l| l.id != id);
     }
 
     /// Whether anybody waits for a place in a key's pools.
@@ -119,9 +141,26 @@ impl Core {
         if self.has_place_in_pool(g, at) {
             self.gives_place(at);
         } else if let Some(idle) = self.pools.pool(g, at).and_then(|p| p.idle.pop()) {
-            self.conns[idle].set(flag::DOOMED);
-            self.mark_dirty(idle);
+            self.expel(idle, at);
         }
+    }
+
+    /// An idle session makes place. Handlers may run now, so it is closed at the end of the batch.
+    pub(super) fn expel(&mut self, id: Id, at: Target) {
+        let group = self.conns[id].group;
+        self.pools.logins.leaving.push(Leaving { id, at, group });
+        self.conns[id].set(flag::DOOMED);
+        self.mark_dirty(id);
+    }
+
+    /// Whether a login of a key needs another session closed than those that are leaving already.
+    fn lacks_place(&mut self, g: u32, at: Target) -> bool {
+        if self.has_place(g, at) {
+            return false;
+        }
+        let only = (!self.has_place_in_pool(g, at)).then_some(g);
+        let (waiting, due) = self.pools.logins.waiting_and_due(at, only);
+        due < waiting
     }
 
     /// Whether somebody waits for a place in a pool.
@@ -139,10 +178,11 @@ impl Core {
         let taker = self.pools.pool(g, at).and_then(|p| p.waiting.front().copied());
         let taker = taker.map_or(u64::MAX, |id| self.conns.get(id).map_or(0, |c| c.since));
         if own < taker {
-            return !self.has_place(g, at);
+            return self.lacks_place(g, at);
         }
         let port = &self.apps[at.a].ports[at.p];
-        let full = port.backends[at.i].open >= port.options.max_connections;
+        let (waiting, due) = self.pools.logins.waiting_and_due(at, None);
+        let full = port.backends[at.i].open >= port.options.max_connections && due < waiting;
         let spare = self.pools.group(g).is_some_and(|g| g.clients == 0)
             || self.pools.pool(g, at).is_some_and(|p| p.sessions > 1);
         full && spare && taker == u64::MAX
@@ -172,7 +212,8 @@ impl Core {
                 self.start_login(id, at);
                 started = true;
             }
-            if let Some((_, g)) = self.pools.logins.queue(at).and_then(|q| q.front().copied()) {
+            let first = self.pools.logins.queue(at).and_then(|q| q.front().copied());
+            if let Some((_, g)) = first.filter(|(_, g)| self.lacks_place(*g, at)) {
                 self.make_place(g, at);
             }
         }

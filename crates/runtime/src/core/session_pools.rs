@@ -395,9 +395,7 @@ impl Core {
             }
         }
         let Some(id) = found.and_then(|p| p.idle.pop()) else { return false };
-        // Inside of a handler: it is closed at the end of the batch.
-        self.conns[id].set(flag::DOOMED);
-        self.mark_dirty(id);
+        self.expel(id, at);
         true
     }
 
@@ -531,6 +529,7 @@ impl Core {
         let c = &mut self.conns[id];
         let (g, side, pooling) = (std::mem::replace(&mut c.group, NO_GROUP), c.side, c.pooling);
         if side == Side::Backend && !pooling.waits() {
+            self.pools.logins.has_left(id);
             self.place_for_login(id);
         }
         if g == NO_GROUP {
