@@ -68,6 +68,8 @@ typedef struct wl_fx {
     uint32_t groups;      /* Instances that have a group: wl_group_begin. */
     struct wl_group *group;
     uint32_t items, first_item, last_item;   /* Of all groups, in the order in which they came. */
+    uint64_t spent;       /* Steps since the last look at the time. */
+    uint64_t begun;       /* At the first look: wl_host.late. */
     uint32_t runs;        /* Parts of which the items are known: wl_group_run. */
     struct wl_run *run;
 } wl_fx;
@@ -87,6 +89,21 @@ static inline uint8_t *wl_tmp(wl_fx *x, uint32_t n) {
 /* A round of a long loop is over. */
 static inline void wl_round(wl_fx *x) {
     if (x->core && WL_UNLIKELY(--x->core->fuel == 0)) x->core->host->pause(x->core);
+}
+
+/* So many steps are between two looks at the time. */
+#define WL_STEPS_MAX (1u << 26)
+
+static WL_RARE bool wl_look(wl_fx *x) {
+    x->spent = 0;
+    return x->core && x->core->host->late(x->core, &x->begun);
+}
+
+/* A round of a loop that may take very long begins: whether its handler has used up its time. Behind
+ * a fault an expression is still evaluated to its end, without further rounds. */
+static inline bool wl_out_of_time(wl_fx *x, uint32_t steps) {
+    x->spent += steps;
+    return WL_UNLIKELY(x->fault) || (WL_UNLIKELY(x->spent > WL_STEPS_MAX) && wl_look(x));
 }
 
 /* The same of an item that is put together with others. */

@@ -60,6 +60,9 @@ static inline void wl_export_log(wl_core *core, uint32_t level, wl_bytes text) {
 static inline void wl_export_fault(wl_core *core, uint32_t kind, uint32_t place) { (void)core; (void)kind; (void)place; }
 static inline void wl_export_pause(wl_core *core) { core->fuel = UINT32_MAX; }
 
+/* The thread is its caller's: it has no limit. */
+static inline int wl_export_late(wl_core *core, uint64_t *begun) { (void)core; (void)begun; return 0; }
+
 static inline int wl_export_keep(wl_task *t, wl_bytes bytes) {
     wl_instance *i = wl_instance_of(t);
     wl_kept *k = malloc(sizeof *k + bytes.n);
@@ -125,7 +128,7 @@ static inline wl_instance *wl_export_open(const wl_program *program, const wl_pa
     for (uint32_t k = 0; k < n; k++) bytes += params[k].b.n;
     i->program = program;
     i->host = (wl_host){.reply = wl_export_reply, .grow = wl_export_grow, .log = wl_export_log,
-                        .fault = wl_export_fault, .pause = wl_export_pause, .keep = wl_export_keep};
+                        .fault = wl_export_fault, .pause = wl_export_pause, .late = wl_export_late, .keep = wl_export_keep};
     i->state = calloc(1, program->state_size + WL_EXPORT_LINE);
     i->shared = calloc(1, program->shared_size + WL_EXPORT_LINE);
     i->frame = calloc(1, program->frame_size + 8);

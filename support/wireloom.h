@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define WL_ABI 25u
+#define WL_ABI 26u
 
 typedef struct wl_bytes { const uint8_t *p; uint32_t n; uint32_t _pad; } wl_bytes;
 
@@ -284,6 +284,9 @@ typedef struct wl_host {
     uint32_t (*pooled)(struct wl_core *, uint32_t port, uint32_t index, wl_bytes key);
     /* A fact about an open upstream, WL_UPSTREAM_*; 0: there is none. */
     uint64_t (*upstream_fact)(struct wl_task *, uint32_t upstream, uint32_t fact);
+    /* Whether a handler has used up its time. `begun` is 0 at its first look, and the host's then.
+     * Handlers that pause have no limit. */
+    int (*late)(struct wl_core *, uint64_t *begun);
 } wl_host;
 
 /* A connect port as handlers see it. */

@@ -24,6 +24,7 @@ mod edited_requests;
 mod environment;
 mod faults_http;
 mod free_ports;
+mod handler_limit;
 mod handles;
 mod held_bodies;
 mod http_apart;

@@ -95,6 +95,8 @@ impl Gen<'_> {
                 format!("wl_crypto(x, WL_X_RANDOM, 1, (wl_bytes[]){{wl_b(NULL, (uint32_t)({}))}})", arg(0))
             }
             Builtin::UnixNanos => "x->core->wall".into(),
+            Builtin::OutOfTime if self.xdp => "false".into(),
+            Builtin::OutOfTime => format!("wl_out_of_time(x, {})", arg(0)),
             Builtin::Keep => format!("{}({}, x)", self.copier(ty), arg(0)),
             Builtin::Join => match args.first().map(|e| (&*e.kind, self.cty(e.ty))) {
                 Some((ExprKind::Local(_), _)) | None => format!("wl_join(x, {0}.v, {0}.n, {1})", arg(0), arg(1)),

@@ -504,7 +504,7 @@ impl<'m> Gen<'m> {
                 )
             })
             .collect();
-        let taken = self.mark_taken(h, &frame);
+        let taken = self.mark_taken(h, &frame) + self.time_begins(h);
         // As values, not behind the pointer: then they are registers for the length of a batch.
         let (begin, end) = if third.is_empty() {
             (String::new(), "")
@@ -521,6 +521,14 @@ impl<'m> Gen<'m> {
             "/* {} */\nWL_INLINE int on_{i}_{}(wl_fx *x, wl_view *{frame}{}{third}) {{\n(void)x;\n{taken}{begin}{locals}{decls}{out}{done}{end}return WL_T_DONE;\n{fault}}}\n\n",
             names::comment(&h.name), names::ident(&h.name), second.unwrap_or_default()
         ));
+    }
+
+    /// An activation is one batch of frames, but each frame has time of its own.
+    fn time_begins(&self, h: &Handler) -> &'static str {
+        match passes::time_limit::reaches_look(self.m, h) {
+            true => "x->spent = x->begun = 0;\n",
+            false => "",
+        }
     }
 
     /// The state that a packet brings from its queue. It is read before its entry is filled anew.

@@ -493,6 +493,10 @@ impl Env<'_> {
             Builtin::FromHex => Value::Option(builtin::from_hex(bytes(0)?).map(|b| Box::new(Value::bytes(&b)))),
             Builtin::Xor => Value::bytes(&builtin::xor(bytes(0)?, bytes(1)?)),
             Builtin::IsUtf8 => Value::Bool(std::str::from_utf8(bytes(0)?).is_ok()),
+            Builtin::OutOfTime => Value::Bool(match self.act {
+                Some(act) => act.out_of_time(int(0)? as u64),
+                None => false,
+            }),
             Builtin::UnixNanos => match self.act {
                 Some(act) => n(act.wall()),
                 None => return internal("the time outside a handler"),

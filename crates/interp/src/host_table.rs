@@ -14,6 +14,7 @@ macro_rules! host_table {
             fault: Some(fault),
             crypto: Some(wireloom_runtime::crypto::entry),
             pause: Some(wireloom_runtime::core::stacks::run_on),
+            late: Some(wireloom_runtime::time_limit::late),
             keep: Some(keep),
             tell: Some(tell),
             open: Some(open),

@@ -375,6 +375,8 @@ unsafe fn activation<'a>(inner: &'a Inner, core: *mut wl_core, task: *mut wl_tas
         queue: unsafe { (*inner.packets.get()).queue },
         groups: Default::default(),
         order: Default::default(),
+        spent: Default::default(),
+        begun: Default::default(),
         runs: Default::default(),
     }
 }

@@ -478,6 +478,15 @@ impl Module {
         self.types.iter().position(|t| t == ty).map(|at| TyId(at as u32))
     }
 
+    /// The id of a place of faults, added if it is new.
+    pub fn place(&mut self, place: FaultPlace) -> PlaceId {
+        let at = self.places.iter().position(|p| *p == place).unwrap_or_else(|| {
+            self.places.push(place);
+            self.places.len() - 1
+        });
+        PlaceId(at as u32)
+    }
+
     /// The id of a type, added if it is new.
     pub fn intern(&mut self, ty: Ty) -> TyId {
         self.find_type(&ty).unwrap_or_else(|| {

@@ -303,6 +303,8 @@ rows! {
     HttpDate "http_date" (U(64)) -> BytesOf(29), One, Scratch, CPU,
         "bytes<29>: a time since 1970 as HTTP writes it (RFC 9110 section 5.6.7), such as `http_date(unix_time())`",
         "http_date(seconds)";
+    OutOfTime "out_of_time" (U(32)) -> Bool, One, Time, XDP,
+        "The activation has used up its time, after so many further steps. Within the hook the kernel's limits hold.";
     Keep "keep" (Plain) -> Same, Bytes, Scratch, XDP, "The same value, its bytes copied to the core's scratch.";
 }
 

@@ -7,7 +7,7 @@
 use std::ffi::c_void;
 use std::os::raw::c_int;
 
-pub const WL_ABI: u32 = 25;
+pub const WL_ABI: u32 = 26;
 
 // Results of parse() and tail().
 pub const WL_MORE: c_int = 0;
@@ -385,6 +385,7 @@ pub struct wl_host {
     pub take: Option<unsafe extern "C" fn(*mut wl_task, u32, u32) -> u32>,
     pub pooled: Option<unsafe extern "C" fn(*mut wl_core, u32, u32, wl_bytes) -> u32>,
     pub upstream_fact: Option<unsafe extern "C" fn(*mut wl_task, u32, u32) -> u64>,
+    pub late: Option<unsafe extern "C" fn(*mut wl_core, *mut u64) -> c_int>,
 }
 
 impl wl_host {

@@ -25,7 +25,7 @@ fn ours() -> Vec<StructLayout> {
         layout!(wl_conn: session, peer, local, port, instance, id, handle),
         layout!(wl_task: core, conn, frame, handler, pc, fault, _pad, place, req, rep, part, parts, _pad2, kept),
         layout!(wl_call: timeout_ns, ctx, flags, _pad),
-        layout!(wl_host: call, reply, send, grow, close, log, fault, crypto, pause, keep, tell, open, shut, deliver, dismiss, wait, changed, change_protocol, hold, pool, take, pooled, upstream_fact),
+        layout!(wl_host: call, reply, send, grow, close, log, fault, crypto, pause, keep, tell, open, shut, deliver, dismiss, wait, changed, change_protocol, hold, pool, take, pooled, upstream_fact, late),
         layout!(wl_port: n, _pad, load, up, ring, ring_n, maglev_n, maglev, server),
         layout!(wl_param: u, b, ep),
         layout!(wl_core: host = host, rt = rt, state = state, shared = shared, param = param, port = port, now = now,

@@ -37,6 +37,7 @@ pub mod sim;
 pub mod splitter;
 pub mod stats;
 pub mod table_io;
+pub mod time_limit;
 pub mod timer;
 pub mod value_syntax;
 pub mod view;

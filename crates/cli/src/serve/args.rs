@@ -92,6 +92,10 @@ pub struct Serve {
     /// How often names of servers are resolved again, in seconds; 0: at SIGHUP only.
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     pub resolve: u64,
+    /// How long a handler may compute without a pause, in seconds of CPU time; then its message has
+    /// the fault `overload`. 0: there is no limit.
+    #[arg(long, value_name = "SECONDS", default_value_t = wireloom_runtime::time_limit::DEFAULT.as_secs())]
+    pub handler_limit: u64,
     /// How long a drain may take, in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     pub drain: u64,

@@ -183,6 +183,7 @@ pub fn serve_all(
         .find(|l| !l.is_empty())
         .cloned()
         .unwrap_or_default();
+    wireloom_runtime::time_limit::set(Duration::from_secs(args.handler_limit));
     let options = ServeOptions {
         cpus: cpus("cores", args.cores.as_deref())?,
         engine: match args.engine {

@@ -15,7 +15,7 @@ use crate::value::{
     encoded_size, endpoint_text, fixed_size, from_canonical, get_fixed, int_type, ip_text, put_fixed, signed, Endpoint,
     MsgRef, Value,
 };
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::{Mutex, MutexGuard};
@@ -51,6 +51,9 @@ pub struct Collected {
     pub replied: bool,
 }
 
+/// So many steps are between two looks at the time.
+const STEPS_MAX: u64 = 1 << 20;
+
 pub struct Activation<'a> {
     pub grammar: &'a Grammar,
     pub core: *mut wl_core,
@@ -77,6 +80,9 @@ pub struct Activation<'a> {
     pub groups: RefCell<Vec<(u32, Vec<u8>)>>,
     /// The instances of all items, in the order in which they came.
     pub order: RefCell<Vec<usize>>,
+    /// Steps since the last look at the time, and the time of the first one.
+    pub spent: Cell<u64>,
+    pub begun: Cell<u64>,
     /// The items that are left of each part.
     pub runs: RefCell<Vec<(Vec<u8>, usize)>>,
 }
@@ -306,6 +312,16 @@ impl Activation<'_> {
 
     pub fn now(&self) -> u64 {
         self.core().now
+    }
+
+    /// Whether the handler has used up its time, after so many further steps.
+    pub fn out_of_time(&self, steps: u64) -> bool {
+        let spent = self.spent.get() + steps;
+        self.spent.set(if spent > STEPS_MAX { 0 } else { spent });
+        // SAFETY: the core is ours while the handler runs, and so is its host's table.
+        let late = unsafe { (*self.core).host.as_ref() }.and_then(|h| h.late);
+        // SAFETY: as above.
+        spent > STEPS_MAX && late.is_some_and(|f| unsafe { f(self.core, self.begun.as_ptr()) } != 0)
     }
 
     pub fn draining(&self) -> bool {

@@ -37,6 +37,7 @@ pub mod steps;
 pub mod straight;
 pub mod string_range;
 pub mod swaps;
+pub mod time_limit;
 pub mod vectorize;
 pub mod zero_init;
 
@@ -114,6 +115,7 @@ pub const TABLE: &[Pass] = &[
         doc: "live locals at suspensions; which messages are held across them",
         run: liveness::run,
     },
+    Pass { name: "time_limit", doc: "long loops look at the time that they have used", run: time_limit::run },
     Pass { name: "steps", doc: "worst-case steps per handler", run: steps::run },
     Pass { name: "pauses", doc: "which handlers pause between two rounds of a long loop", run: pauses::run },
     Pass {

@@ -23,6 +23,11 @@ pub fn of_loop(m: &Module, s: &StmtKind, locals: &[Local]) -> Option<u64> {
     matches!(s, StmtKind::For { .. } | StmtKind::Loop { .. }).then(|| Cost::new(m).stmt(s, locals))
 }
 
+/// The bound of a function's steps.
+pub fn of_func(m: &Module, f: FuncId) -> u64 {
+    Cost::new(m).func(f)
+}
+
 /// Steps of an operator or a builtin, by the bytes that each operand may have.
 fn operation(steps: Steps, sizes: &[u64]) -> u64 {
     match steps {

@@ -196,11 +196,35 @@ impl Lower<'_, '_> {
         })
     }
 
+    /// The program's part in a message that the library has built: it is sent here.
+    fn own_part(&self, span: Span, sink: &Sink) -> Span {
+        match sink {
+            Sink::Reply { span: at, .. }
+            | Sink::Call { span: at, .. }
+            | Sink::Tell { span: at, .. }
+            | Sink::Deliver { span: at, .. }
+            | Sink::Queue { span: at, .. }
+            | Sink::Send { span: at, .. }
+                if self.cx.library_file(span) =>
+            {
+                *at
+            }
+            Sink::Reply { .. }
+            | Sink::Call { .. }
+            | Sink::Tell { .. }
+            | Sink::Deliver { .. }
+            | Sink::Queue { .. }
+            | Sink::Send { .. }
+            | Sink::Check { .. } => span,
+        }
+    }
+
     /// Sends a message.
     pub fn sink(&mut self, v: Val, sink: &Sink, span: Span) -> R<Val> {
         if v.is_never() {
             return Ok(v);
         }
+        let span = self.own_part(span, sink);
         let v = if v.ty.is_option() { self.defined(v, span)? } else { v };
         self.goes_on(&v, sink, span)?;
         match sink {

@@ -20,6 +20,7 @@ pub(super) fn table() -> wl_host {
         fault: Some(fault),
         crypto: Some(crate::crypto::entry),
         pause: Some(super::stacks::pause),
+        late: Some(super::stacks::late),
         keep: Some(keep),
         tell: Some(tell),
         open: Some(open),

@@ -41,6 +41,21 @@ pub unsafe extern "C" fn run_on(core: *mut wl_core) {
     unsafe { (*core).fuel = 0 }
 }
 
+/// `wl_host.late`: a handler on a stack of its own pauses, and so has no limit.
+///
+/// # Safety
+/// Called by a handler; `begun` is its own.
+pub(super) unsafe extern "C" fn late(core: *mut wl_core, begun: *mut u64) -> c_int {
+    // SAFETY: as in `pause`.
+    let pauses = unsafe { !(*(*core).rt.cast::<Core>()).stacks.current.is_null() };
+    // SAFETY: by contract.
+    if pauses {
+        0
+    } else {
+        unsafe { crate::time_limit::late(core, begun) }
+    }
+}
+
 /// `wl_host.pause`: looks at the clock; returns when the handler has its next turn.
 pub(super) unsafe extern "C" fn pause(core: *mut wl_core) {
     // SAFETY: called by a handler inside `run`; `rt` is its core, to which no reference outlives

@@ -199,6 +199,7 @@ fn host() -> wl_host {
         fault: Some(caught),
         crypto: Some(crate::crypto::entry),
         pause: Some(crate::core::stacks::run_on),
+        late: Some(crate::time_limit::late),
         keep: Some(keep),
         tell: Some(tell),
         open: Some(open),

@@ -66,6 +66,7 @@ pub fn table() -> wl_host {
         fault: Some(fault),
         crypto: Some(crate::crypto::entry),
         pause: Some(crate::core::stacks::run_on),
+        late: Some(crate::time_limit::late),
         keep: Some(keep),
         tell: Some(tell),
         open: Some(open),

@@ -1,0 +1,43 @@
+//! The time that a handler may compute without a pause.
+//!
+//! In: looks of long loops, whose bounds of steps may be those of years. Out: whether the handler
+//! ends there, with the fault `overload`. The time is the CPU time of its thread: a machine with
+//! much to do takes none of it away.
+
+use crate::abi::wl_core;
+use std::os::raw::c_int;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Unless told otherwise.
+pub const DEFAULT: Duration = Duration::from_secs(2);
+
+/// In nanoseconds; 0: there is none.
+static LIMIT: AtomicU64 = AtomicU64::new(DEFAULT.as_nanos() as u64);
+
+/// Sets the limit of all handlers of the process; of zero: they have none.
+pub fn set(limit: Duration) {
+    LIMIT.store(limit.as_nanos().min(u64::MAX.into()) as u64, Ordering::Relaxed);
+}
+
+/// `wl_host.late` of handlers that do not pause.
+///
+/// # Safety
+/// `begun` is the handler's own.
+pub unsafe extern "C" fn late(_: *mut wl_core, begun: *mut u64) -> c_int {
+    // SAFETY: by contract.
+    let begun = unsafe { &mut *begun };
+    let (now, limit) = (cpu_time(), LIMIT.load(Ordering::Relaxed));
+    if *begun == 0 {
+        *begun = now;
+    }
+    (limit > 0 && now - *begun > limit).into()
+}
+
+/// Of this thread, in nanoseconds, at least 1.
+fn cpu_time() -> u64 {
+    let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the clock exists since Linux 2.6.12, and the result is ours.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut t) };
+    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64 + 1
+}
