@@ -99,8 +99,8 @@ static WL_RARE bool wl_look(wl_fx *x) {
     return x->core && x->core->host->late(x->core, &x->begun);
 }
 
-/* A round of a loop that may take very long begins: whether its handler has used up its time. Behind
- * a fault an expression is still evaluated to its end, without further rounds. */
+/* A round of a loop that may take very long begins: whether its handler has used up its time.
+ * Behind a fault an expression is still evaluated to its end, without further rounds. */
 static inline bool wl_out_of_time(wl_fx *x, uint32_t steps) {
     x->spent += steps;
     return WL_UNLIKELY(x->fault) || (WL_UNLIKELY(x->spent > WL_STEPS_MAX) && wl_look(x));

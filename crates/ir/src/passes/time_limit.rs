@@ -1,9 +1,9 @@
 //! Long loops look at the time that their activation has used.
 //!
 //! A bound of steps may be so high that a loop ends in years. Its core would do nothing else. So
-//! each round of such a loop begins with a look: `if out_of_time(steps) { fault overload }`. Calls in
-//! a row are no loop. So a function with many steps begins with a look, too, if it calls functions
-//! with loops.
+//! each round of such a loop begins with a look: `if out_of_time(steps) { fault overload }`. Calls
+//! in a row are no loop. So a function with many steps begins with a look, too, if it calls
+//! functions with loops.
 //!
 //! In: bodies, behind the passes that move statements. Out: the same with looks. Handlers of the
 //! start and of the end have none: nobody waits for them, and they may fill tables.

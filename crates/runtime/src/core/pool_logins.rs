@@ -29,12 +29,12 @@ struct LoginQueue {
 pub(super) struct PoolLogins {
     queues: Vec<LoginQueue>,
     /// Idle sessions that make place. They are closed at the end of the batch.
-    leaving: Vec<Leaving>,
+    leaving: Vec<LeavingSession>,
     /// A place may be free.
     look: bool,
 }
 
-struct Leaving {
+struct LeavingSession {
     id: Id,
     at: Target,
     group: u32,
@@ -148,7 +148,7 @@ impl Core {
     /// An idle session makes place. Handlers may run now, so it is closed at the end of the batch.
     pub(super) fn expel(&mut self, id: Id, at: Target) {
         let group = self.conns[id].group;
-        self.pools.logins.leaving.push(Leaving { id, at, group });
+        self.pools.logins.leaving.push(LeavingSession { id, at, group });
         self.conns[id].set(flag::DOOMED);
         self.mark_dirty(id);
     }
