@@ -140,6 +140,7 @@ static inline void wl_view_commit(wl_view *v) {
     /* tail counts from the old end. */
     uint8_t *limit = f->p + f->n + f->tail, *first = f->p - f->head;
     f->p = v->p;
+    f->wire += v->n - f->n;
     f->n = v->n;
     f->head = (uint32_t)(v->p - first);
     f->tail = (uint32_t)(limit - (v->p + v->n));
@@ -171,6 +172,7 @@ static __attribute__((noinline)) bool wl_frame_gap(wl_frame *f, uint32_t pos, ui
     if (front) memmove(p - front, p, pos);
     f->p = p - front;
     f->n += n;
+    f->wire += n;
     f->head = head - front;
     f->tail = tail - (n - front);
     return true;
@@ -187,6 +189,7 @@ WL_INLINE bool wl_view_gap(wl_view *v, uint32_t pos, uint32_t n) {
         memcpy(v->p, w, 16);
         f->p = v->p;
         f->n = v->n + n;
+        f->wire += n;
         f->head -= n;
         return true;
     }
@@ -350,17 +353,17 @@ WL_INLINE bool wl_view_resized(wl_view *v, uint32_t n, uint32_t room) {
 /* ---- leaving ---- */
 
 /* A frame as it was before an element that has it for itself. */
-typedef struct wl_saved { wl_view v; uint8_t *p; uint32_t n, head, tail; uint8_t bytes[1 << 17]; } wl_saved;
+typedef struct wl_saved { wl_view v; uint8_t *p; uint32_t n, wire, head, tail; uint8_t bytes[1 << 17]; } wl_saved;
 static inline bool wl_view_save(const wl_view *v, wl_saved *s) {
     if (v->n > sizeof s->bytes) return false;
     s->v = *v;
-    s->p = v->f->p; s->n = v->f->n; s->head = v->f->head; s->tail = v->f->tail;
+    s->p = v->f->p; s->n = v->f->n; s->wire = v->f->wire; s->head = v->f->head; s->tail = v->f->tail;
     memcpy(s->bytes, v->p, v->n);
     return true;
 }
 static inline void wl_view_restore(wl_view *v, const wl_saved *s) {
     *v = s->v;
-    v->f->p = s->p; v->f->n = s->n; v->f->head = s->head; v->f->tail = s->tail;
+    v->f->p = s->p; v->f->n = s->n; v->f->wire = s->wire; v->f->head = s->head; v->f->tail = s->tail;
     memcpy(v->p, s->bytes, v->n);
 }
 

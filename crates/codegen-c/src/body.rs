@@ -258,7 +258,12 @@ impl<'g, 'm> BodyGen<'g, 'm> {
         }
         match &s.kind {
             StmtKind::Frame { frame, act } => self.frame_act(*frame, act),
-            StmtKind::Output { wire, frame, mark, state, .. } => self.output(*wire, *frame, mark, state),
+            StmtKind::Output { wire, frame, mark, state, fresh, .. } => {
+                if *fresh {
+                    self.frame_act(*frame, &FrameAct::Parse)
+                }
+                self.output(*wire, *frame, mark, state)
+            }
             StmtKind::SendFrame { port, index, parts, .. } => self.send_frame(*port, index, parts),
             StmtKind::Set(l, _) if self.is_unused(*l) => {}
             StmtKind::Set(l, e) if self.late.contains(l) => {

@@ -47,6 +47,9 @@ impl<'m> BodyGen<'_, 'm> {
             FrameAct::Set { layer, field, value } => self.set_header(frame, *layer, *field, value),
             FrameAct::Swap { layer, a, b } => self.swap_fields(frame, *layer, *a, *b),
             FrameAct::InC { .. } => self.in_c(frame, act),
+            FrameAct::Parse => {
+                line!(self, "{}_parse(NULL, {v}, {v}->f);", names::unit(self.g.m, self.frame_unit_of(frame)))
+            }
             FrameAct::Checksum { layer } => line!(self, "wl_view_sum({v}, {headers}, {layer});"),
             FrameAct::Save { copy } => {
                 let leave = self.leave_fault();

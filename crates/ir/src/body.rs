@@ -265,13 +265,15 @@ pub enum StmtKind {
     /// Gives the frame to what its wire leads to, which has it for itself, and goes on when that
     /// has ended. A fault there is one here. `mark` (u32) goes with it, and the state of the
     /// packet: a field that is not listed has its default. `last`: the frame is not used again
-    /// (set by the `frame_last_use` pass).
+    /// (set by the `frame_last_use` pass). `fresh`: the headers are looked for anew before (set by
+    /// the `fresh_headers` pass).
     Output {
         wire: WireId,
         frame: LocalId,
         mark: Expr,
         state: Vec<Carried>,
         last: bool,
+        fresh: bool,
     },
     /// Frames (a message local whose unit has [`Unit::frame`]). Layers are indices into
     /// `Frame::layers`; the header is known to be there.
@@ -443,6 +445,9 @@ pub enum FrameAct {
     Checksum {
         layer: u32,
     },
+    /// The headers are looked for anew, as in a frame that has just come. Made by the pass
+    /// `fresh_headers`: an element gets a packet whose headers its sender has changed.
+    Parse,
     /// Keeps the frame as it is now, and makes it that again: in between it is an element's own.
     /// `copy` is a pair's number. The `copies` pass drops pairs that change nothing for what comes
     /// behind them, and makes it the number of pairs around.
@@ -486,6 +491,7 @@ impl FrameAct {
             | FrameAct::Remove { .. }
             | FrameAct::Payload { .. }
             | FrameAct::Checksum { .. }
+            | FrameAct::Parse
             | FrameAct::InC { whole: true, .. } => true,
             FrameAct::InC { whole: false, .. }
             | FrameAct::Save { .. }

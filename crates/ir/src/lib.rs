@@ -376,6 +376,7 @@ impl Handler {
                     | FrameAct::Remove { .. }
                     | FrameAct::Payload { .. }
                     | FrameAct::Checksum { .. }
+                    | FrameAct::Parse
                     | FrameAct::InC { .. }
                     | FrameAct::Save { .. }
                     | FrameAct::Restore { .. } => Edits,

@@ -113,7 +113,7 @@ macro_rules! direct {
                         if let Option::Some(e) = mark { f(e) }
                         for c in state { f(& $($m)? c.value) }
                     }
-                    FrameAct::Swap { .. } | FrameAct::Insert { .. } | FrameAct::Remove { .. } | FrameAct::Payload { .. } | FrameAct::Checksum { .. } | FrameAct::Save { .. } | FrameAct::Restore { .. } => {}
+                    FrameAct::Swap { .. } | FrameAct::Insert { .. } | FrameAct::Remove { .. } | FrameAct::Payload { .. } | FrameAct::Checksum { .. } | FrameAct::Parse | FrameAct::Save { .. } | FrameAct::Restore { .. } => {}
                 },
             }
         }

@@ -189,8 +189,8 @@ pub fn effect(env: &Env, s: &StmtKind, locals: &mut [Value]) -> Res<()> {
             }
             runs.push((here.bytes(bytes)?.to_vec(), 0));
         }
-        StmtKind::Output { wire, mark, state, last, .. } => {
-            acts::output(env, a, *wire, (here.eval(mark)?, acts::carried(&here, state)?), *last)?
+        StmtKind::Output { wire, mark, state, last, fresh, .. } => {
+            acts::output(env, a, *wire, (here.eval(mark)?, acts::carried(&here, state)?), (*last, *fresh))?
         }
         StmtKind::Queue { port, index, act, dst } => {
             let act = match act {

@@ -45,6 +45,7 @@ statements! {
     Checksum    "`update_checksum`"                  XDP "";
     Payload     "replacing a packet's payload"       XDP "";
     InC         "an element in C"                    CPU "leave this handler to the CPU";
+    Parse       "an element behind one that inserts or removes headers" CPU "change the headers in the last element";
     Copy        "an element with a packet of its own" CPU "send the packet to one element only";
     New         "sending a new packet"               CPU "leave this handler to the CPU";
     Queue       "asking a queue for its packets"     CPU "leave this handler to the CPU";
@@ -79,6 +80,7 @@ fn row(s: &StmtKind) -> Row {
             FrameAct::Payload { .. } => Row::Payload,
             FrameAct::Checksum { .. } => Row::Checksum,
             FrameAct::InC { .. } => Row::InC,
+            FrameAct::Parse => Row::Parse,
             FrameAct::Save { .. } | FrameAct::Restore { .. } => Row::Copy,
         },
         SendFrame { .. } => Row::New,

@@ -74,7 +74,7 @@ impl<'m> FrameWay<'m> {
                 let header = layers.get(*layer as usize).map(|l| l.header);
                 self.changed.extend(header.into_iter().flat_map(|h| [(h, *a), (h, *b)]))
             }
-            FrameAct::InC { .. } if elements::changes_frame(s) => {
+            FrameAct::InC { .. } | FrameAct::Parse if elements::changes_frame(s) => {
                 self.other = true;
                 self.changed.extend(layers.iter().flat_map(all))
             }

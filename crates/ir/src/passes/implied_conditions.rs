@@ -404,6 +404,7 @@ fn changed(s: &StmtKind, f: &mut dyn FnMut(LocalId)) {
             | FrameAct::Remove { .. }
             | FrameAct::Payload { .. }
             | FrameAct::Checksum { .. }
+            | FrameAct::Parse
             | FrameAct::InC { whole: true, .. }
             | FrameAct::Restore { .. } => f(*frame),
             FrameAct::InC { whole: false, .. } | FrameAct::Save { .. } | FrameAct::Send { .. } => {}

@@ -134,7 +134,9 @@ impl Inline {
         let (mut size, mut changes) = (0, false);
         walk::stmts(&body.block, &mut |s| {
             size += 1;
-            changes |= changes_frame(&s.kind) || self.target(&s.kind).is_some_and(|t| self.known[t.index()].changes);
+            changes |= changes_frame(&s.kind)
+                || matches!(s.kind, StmtKind::Output { fresh: true, .. })
+                || self.target(&s.kind).is_some_and(|t| self.known[t.index()].changes);
         });
         let depth = depth(&body.block);
         self.known[id.index()] = InlinedInput {
@@ -178,15 +180,21 @@ impl Site<'_> {
             walk::stmt_blocks_mut(&mut s.kind, &mut |b| self.block(b));
             self.depth -= 1;
             match s.kind {
-                StmtKind::Output { wire, frame, mark, state, .. } => {
-                    self.output(wire, (frame, mark, state), s.span, block)
+                StmtKind::Output { wire, frame, mark, state, fresh, .. } => {
+                    self.output((wire, fresh), (frame, mark, state), s.span, block)
                 }
                 _ => block.push(s),
             }
         }
     }
 
-    fn output(&mut self, wire: WireId, given: (LocalId, Expr, Vec<Carried>), span: Span, out: &mut Block) {
+    fn output(
+        &mut self,
+        (wire, fresh): (WireId, bool),
+        given: (LocalId, Expr, Vec<Carried>),
+        span: Span,
+        out: &mut Block,
+    ) {
         let (frame, mark, state) = given;
         let stmt = |kind| Stmt { span, kind };
         let Some(to) = self.pass.wires.get(wire.index()).map(|w| w.to) else { return };
@@ -208,13 +216,16 @@ impl Site<'_> {
             self.pass.inputs[id.index()].body.as_ref().filter(|_| known.inlined && self.depth + known.depth < DEPTH);
         let copy = self.copies;
         let kept = matches!(out.last(), Some(Stmt { kind: StmtKind::Frame { act: FrameAct::Save { .. }, .. }, .. }));
-        let keeps = known.changes && !kept;
+        let keeps = (known.changes || fresh) && !kept;
         if keeps {
             self.copies += 1;
             out.push(stmt(StmtKind::Frame { frame, act: FrameAct::Save { copy } }));
         }
         match body {
             Some(body) => {
+                if fresh {
+                    out.push(stmt(StmtKind::Frame { frame, act: FrameAct::Parse }))
+                }
                 let (input, place) = (&self.pass.inputs[id.index()], Expr::new(mark.ty, ExprKind::Int(index.into())));
                 let mut given = vec![(1, mark), (2, place)];
                 given.truncate(input.first_field() - 1);
@@ -225,7 +236,7 @@ impl Site<'_> {
                 }
                 self.put(body, (frame, &given), span, out)
             }
-            None => out.push(stmt(StmtKind::Output { wire, frame, mark, state, last: false })),
+            None => out.push(stmt(StmtKind::Output { wire, frame, mark, state, last: false, fresh })),
         }
         if keeps {
             out.push(stmt(StmtKind::Frame { frame, act: FrameAct::Restore { copy } }))

@@ -15,6 +15,7 @@ pub mod flow_affinity;
 pub(crate) mod flow_keys;
 pub mod fold;
 pub mod frame_last_use;
+pub mod fresh_headers;
 mod frame_ways;
 pub mod header_facts;
 pub mod header_slots;
@@ -52,6 +53,11 @@ pub struct Pass {
 
 /// All passes, in the order in which they run.
 pub const TABLE: &[Pass] = &[
+    Pass {
+        name: "fresh_headers",
+        doc: "which elements get packets with other headers than their sender has found",
+        run: fresh_headers::run,
+    },
     Pass {
         name: "inline_elements",
         doc: "puts elements into their senders, up to a size; larger ones are joined to",

@@ -302,8 +302,8 @@ forms! {
     "group_add" GroupAdd { index, parts } = [" " index " = " parts];
     "group_run" GroupRun { part, bytes } = [" " part " = " bytes];
     "queue" Queue { port, index, act, dst } = [" " act " " port " [" index "] -> " dst];
-    "output" Output { wire, frame, mark, state, last } =
-        [[" last" last] " " wire " " frame " mark " mark [" state " state]];
+    "output" Output { wire, frame, mark, state, last, fresh } =
+        [[" last" last] [" fresh" fresh] " " wire " " frame " mark " mark [" state " state]];
     "frame" Frame { frame, act } = [" " frame " " act];
     "await" Await { hold, hold_req, live } = [[" hold" hold] [" hold_req" hold_req] " live " live];
     "bind" BindPart { dst, part } = [" " dst " = part " part];
@@ -326,6 +326,7 @@ forms! {
     "checksum" Checksum { layer } = [" " layer];
     "in_c" InC { func, memory, whole, args, dst, place } =
         [" " func [" memory " memory] [" whole" whole] " " args " -> " dst " at " place];
+    "parse" Parse = [];
     "save" Save { copy } = [" " copy];
     "restore" Restore { copy } = [" " copy];
     "send" Send { port, index, mark, state, last } =

@@ -739,7 +739,7 @@ impl<'a> Flow<'a, '_, '_> {
                 }
                 (*layer, Some(body))
             }
-            FrameAct::Save { .. } | FrameAct::Restore { .. } => (None, None),
+            FrameAct::Parse | FrameAct::Save { .. } | FrameAct::Restore { .. } => (None, None),
             FrameAct::InC { func, memory, dst, place, .. } => {
                 self.c.fault(path, FaultKind::OVERLOAD, *place);
                 let func = self.c.m.funcs.get(func.index());

@@ -359,7 +359,7 @@ impl Lower<'_, '_> {
         let wire = self.cx.wire(from, to);
         let mark = self.mark_at_hand().unwrap_or(build::u32(0));
         let state = self.state_at_hand();
-        self.push(span, StmtKind::Output { wire, frame, mark, state, last: false });
+        self.push(span, StmtKind::Output { wire, frame, mark, state, last: false, fresh: false });
         self.forget(|k| matches!(k, ir::ExprKind::State(_) | ir::ExprKind::Session(_) | ir::ExprKind::Counter(_)));
         Ok(())
     }

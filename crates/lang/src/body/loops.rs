@@ -179,7 +179,7 @@ impl Lower<'_, '_> {
         match act {
             FrameAct::Send { .. } | FrameAct::Save { .. } | FrameAct::Restore { .. } => return,
             FrameAct::InC { whole: false, .. } => return,
-            FrameAct::InC { .. } => {
+            FrameAct::InC { .. } | FrameAct::Parse => {
                 c.gone.extend((0..self.frame_layers(frame).len() as u32).map(|k| (frame, k)));
             }
             FrameAct::Remove { layer } => drop(c.gone.insert((frame, *layer))),

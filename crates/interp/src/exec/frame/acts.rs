@@ -72,7 +72,7 @@ pub fn output(
     a: &Activation,
     wire: WireId,
     (mark, state): (Value, entry::CarriedFields),
-    last: bool,
+    (last, fresh): (bool, bool),
 ) -> Res<()> {
     let m = env.module;
     let (to, index) = match m.wires[wire.index()].to {
@@ -96,6 +96,9 @@ pub fn output(
         locals[input.first_field() + k] = given.unwrap_or_else(|| entry::begins_with(m, *f));
     }
     let before = a.with_frame(|f| f.clone())?;
+    if fresh {
+        a.change_frame(|f| f.look_again(a.grammar))?;
+    }
     let inner = Env { this: None, item: None, acc: None, ..*env };
     run(&inner, code, &mut locals, &mut 0, &mut Vec::new())?;
     a.change_frame(|f| *f = before)
@@ -127,6 +130,7 @@ pub fn act(env: &Env, a: &Activation, act: &Act, locals: &mut Vec<Value>) -> Res
             f.kept.push(f.clone())
         }),
         Act::Plain(FrameAct::Restore { copy }) => a.change_frame(|f| f.restore(*copy as usize)),
+        Act::Plain(FrameAct::Parse) => a.change_frame(|f| f.look_again(a.grammar)),
         Act::Plain(FrameAct::Checksum { layer }) => a.change_frame(|f| f.resum(m, *layer as usize)),
         Act::Plain(FrameAct::InC { .. }) => internal("an element in C needs the compiled program"),
         Act::Plain(FrameAct::Send { port, index, mark, state, last }) => {

@@ -8,7 +8,7 @@ use crate::grammar::Grammar;
 use crate::value::Value;
 use wireloom_ir::frame::{contradict, has_alternative};
 use wireloom_ir::*;
-use wireloom_runtime::abi::wl_frame;
+use wireloom_runtime::abi::{wl_frame, WL_GONE};
 
 impl Frame {
     /// Finds the headers. `fault` gets the faults of headers that are there but wrong.
@@ -37,6 +37,7 @@ impl Frame {
             tail: f.tail as usize,
             cut,
             miss: 0,
+            beyond: f.wire.saturating_sub(f.n),
             raw: std::ptr::null_mut(),
             kept: Vec::new(),
         };
@@ -63,6 +64,25 @@ impl Frame {
             }
         }
         frame
+    }
+
+    /// Finds the headers of the frame as it is now.
+    pub fn look_again(&mut self, grammar: &Grammar) {
+        let n = self.bytes.len() as u32;
+        let f = wl_frame {
+            n,
+            wire: n + self.beyond,
+            time: self.time,
+            port: u16::MAX,
+            instance: self.instance as u16,
+            head: self.head as u32,
+            tail: self.tail as u32,
+            p: std::ptr::null_mut(),
+            out: WL_GONE,
+        };
+        let found = Frame::open(grammar, self.unit, &f, std::mem::take(&mut self.bytes), &mut |_, _| ());
+        let was = std::mem::replace(self, found);
+        (self.mark, self.state, self.raw, self.kept) = (was.mark, was.state, was.raw, was.kept);
     }
 
     /// The header of a layer. `seen`: those before it.

@@ -45,6 +45,8 @@ pub struct Frame {
     /// Bytes of the wire behind `end` on arrival: a capture has cut them off, or they lie too far
     /// behind for a header's length.
     cut: usize,
+    /// Bytes of the wire behind the frame: a capture has cut them off.
+    beyond: u32,
     /// Bytes behind `end` that lengths count, and a capture has cut off.
     miss: usize,
     /// Where the runtime's frame is.
