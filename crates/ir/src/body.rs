@@ -417,10 +417,11 @@ pub enum FrameAct {
         b: FieldId,
     },
     /// Puts headers and bytes, one behind the other (at most `max` bytes), before a header (None:
-    /// behind the last one that is there). Lengths that cover the place follow, and their
+    /// behind the last one that is there). `behind`: it was chosen as the one behind this. Lengths that cover the place follow, and their
     /// checksums. Taken from the headroom; too little: fault `overload`.
     Insert {
         before: Option<u32>,
+        behind: Option<u32>,
         parts: Vec<Part>,
         max: u32,
         place: PlaceId,

@@ -87,7 +87,11 @@ fn asked_layers(m: &Module, u: UnitId) -> BTreeSet<u32> {
                 FrameAct::Swap { layer, .. } | FrameAct::Checksum { layer } => {
                     asked.insert(*layer);
                 }
-                FrameAct::InC { .. } | FrameAct::Parse | FrameAct::Send { .. } | FrameAct::Save { .. } | FrameAct::Restore { .. } => {}
+                FrameAct::InC { .. }
+                | FrameAct::Parse
+                | FrameAct::Send { .. }
+                | FrameAct::Save { .. }
+                | FrameAct::Restore { .. } => {}
             },
             _ => {}
         });

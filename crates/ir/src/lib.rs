@@ -32,6 +32,7 @@ mod frame_part;
 pub mod grammar;
 pub mod graph;
 pub mod header_bits;
+pub mod inserted;
 pub mod layout;
 pub mod link;
 pub mod live_params;

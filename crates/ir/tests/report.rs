@@ -300,7 +300,7 @@ fn graphs_of_any_shape_have_a_picture() {
                 m.wires.push(Wire { from: None, out: "y".into(), to });
                 let wire = WireId(m.wires.len() as u32 - 1);
                 let mark = Expr::new(TyId(0), ExprKind::Int(0));
-                let kind = StmtKind::Output { wire, frame: LocalId(0), mark, state: vec![], last: false };
+                let kind = StmtKind::Output { wire, frame: LocalId(0), mark, state: vec![], last: false, fresh: false };
                 Stmt { span: Span::default(), kind }
             });
             let outputs: Vec<Stmt> = outputs.collect();

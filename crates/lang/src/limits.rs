@@ -2,6 +2,7 @@
 
 use crate::compiler::Compiler;
 use crate::units::findings::source;
+use ir::inserted::{self, LateWhy};
 use ir::passes::{pauses, steps, straight};
 use wireloom_ir as ir;
 use wireloom_syntax::Diagnostic;
@@ -14,6 +15,35 @@ impl Compiler<'_> {
         }
         self.within_stack();
         self.within_steps();
+        self.changes_before_inserts();
+    }
+
+    /// Changes that inserted headers do not follow.
+    fn changes_before_inserts(&mut self) {
+        for late in inserted::late_changes(&self.m) {
+            let header = self.m.unit(late.header).name.clone();
+            let (text, hint) = match late.why {
+                LateWhy::Length => (
+                    format!("the length of the inserted `{header}` does not follow this change"),
+                    "change the packet first and insert last; or change it in an element behind this one",
+                ),
+                LateWhy::Checksum => (
+                    format!("the checksum of the inserted `{header}` does not follow this change"),
+                    "change the packet first and insert last; or change it in an element behind this one",
+                ),
+                LateWhy::Addresses => (
+                    format!("this checksum covers addresses, and those of the inserted `{header}` are not known here"),
+                    "compute it in an element behind this one",
+                ),
+                LateWhy::Order => (
+                    format!("this would come behind the `{header}` that is inserted at the same place"),
+                    "insert both at once, `insert [A { … }, B { … }]`; or the second one in an element behind this one",
+                ),
+            };
+            let at = source(late.span);
+            let d = Diagnostic::error("E0666", at, text).label("behind the `insert`").hint(hint);
+            self.report(d.note(format!("the `insert` is in line {}", late.insert.line)));
+        }
     }
 
     fn within_stack(&mut self) {

@@ -141,7 +141,11 @@ impl<'m> BodyGen<'_, 'm> {
             FrameAct::Remove { layer } => self.xdp_remove(&f, *layer),
             FrameAct::Insert { before, parts, place, .. } => self.xdp_insert(&f, *before, parts, *place),
             FrameAct::Payload { layer, body, place, .. } => self.xdp_payload(&f, *layer, body, *place),
-            FrameAct::InC { .. } | FrameAct::Parse | FrameAct::Save { .. } | FrameAct::Restore { .. } | FrameAct::Send { .. } => {}
+            FrameAct::InC { .. }
+            | FrameAct::Parse
+            | FrameAct::Save { .. }
+            | FrameAct::Restore { .. }
+            | FrameAct::Send { .. } => {}
         }
         line!(self, "WL_CHANGED(x);");
         self.join_of_branches(&[]);

@@ -59,9 +59,7 @@ fn uses_headers(m: &Module, id: InputId) -> bool {
         uses |= matches!(&*e.kind, ExprKind::Payload(..) | ExprKind::ChecksumOk(..))
             || walk::path_of(e).is_some_and(|p| p.root == Root::Local(FRAME))
     });
-    walk::stmts(&body.block, &mut |s| {
-        uses |= elements::changes_frame(&s.kind)
-    });
+    walk::stmts(&body.block, &mut |s| uses |= elements::changes_frame(&s.kind));
     uses || m.outputs(&body.block).into_iter().any(|i| uses_headers(m, i))
 }
 
@@ -154,7 +152,9 @@ impl Freshness<'_> {
             FrameAct::Swap { layer, a, b } => tells(*layer, *a) || tells(*layer, *b),
             // Behind these the headers are known.
             FrameAct::InC { .. } | FrameAct::Parse => false,
-            FrameAct::Checksum { .. } | FrameAct::Save { .. } | FrameAct::Restore { .. } | FrameAct::Send { .. } => false,
+            FrameAct::Checksum { .. } | FrameAct::Save { .. } | FrameAct::Restore { .. } | FrameAct::Send { .. } => {
+                false
+            }
         }
     }
 }

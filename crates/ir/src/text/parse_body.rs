@@ -218,13 +218,14 @@ impl Parser {
             return self.error(format!("unknown act on a frame `{word}`"));
         }
         let at = self.layer_or_end()?;
+        let behind = if word == "insert" && self.eat_word("behind") { Some(self.num()?) } else { None };
         self.word("max")?;
         let (max, place) = (self.num()?, self.place()?);
         Ok(if word == "payload" {
             let keep = if self.eat_word("keep") { Some(self.num()?) } else { None };
             FrameAct::Payload { layer: at, body: self.block()?, max, place, keep }
         } else {
-            FrameAct::Insert { before: at, parts: self.parts()?, max, place }
+            FrameAct::Insert { before: at, behind, parts: self.parts()?, max, place }
         })
     }
 

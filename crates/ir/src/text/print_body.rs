@@ -137,9 +137,11 @@ impl Printer<'_> {
                 let head = format!("reread -> {} ok {}", self.local(*dst, locals), self.local(*ok, locals));
                 self.message(&head, msg, &end, locals);
             }
-            StmtKind::Frame { frame, act: FrameAct::Insert { before, parts, max, place } } => {
+            StmtKind::Frame { frame, act: FrameAct::Insert { before, behind, parts, max, place } } => {
                 let before = before.map_or("end".into(), |n| n.to_string());
-                let head = format!("frame {} insert {before} max {max} at {}", self.local(*frame, locals), place.0);
+                let behind = behind.map_or(String::new(), |n| format!(" behind {n}"));
+                let frame = self.local(*frame, locals);
+                let head = format!("frame {frame} insert {before}{behind} max {max} at {}", place.0);
                 self.braces(&head, &end, &mut |p| p.parts(parts, locals));
             }
             StmtKind::SendFrame { port, index, parts, place } => {

@@ -581,7 +581,7 @@ impl Lower<'_, '_> {
         let (parts, max) = self.frame_parts(parts)?;
         let place = self.place_id(span);
         if before {
-            self.act(h.frame, FrameAct::Insert { before: Some(h.layer), parts, max, place }, span)?;
+            self.act(h.frame, FrameAct::Insert { before: Some(h.layer), behind: None, parts, max, place }, span)?;
         } else {
             let next = self.followers(h.frame, h.unit, h.layer);
             let sp = self.cx.span(span);
@@ -590,7 +590,7 @@ impl Lower<'_, '_> {
                     sp,
                     StmtKind::Frame {
                         frame: h.frame,
-                        act: FrameAct::Insert { before, parts: parts.clone(), max, place },
+                        act: FrameAct::Insert { before, behind: Some(h.layer), parts: parts.clone(), max, place },
                     },
                 )
             };

@@ -611,6 +611,11 @@ pub static CODES: &[Code] = &[
          are told with them. No program raises them. Raise a kind of your own, or one that \
          `docs/language.md` lists under faults.",
         "unit M { n: u8 }\nprotocol p { stateless  request M  response M }\napp a {\n    port c = listen tcp(80) as p\n    on c(r) {\n        if r.n == 0 { fault shutdown }\n        reply r\n    }\n}\n"),
+    code("E0666", "a change behind an inserted header",
+        "`insert` sets the lengths and checksums of the headers that it puts in. Later changes of what \
+         is behind them would make these wrong, so they stand before the `insert`. In an element \
+         behind, the inserted headers are found as any others, and follow all changes.",
+        "app a {\n    port wire = nic(\"eth0\")\n    on wire(p) where p.ip4 {\n        insert Ipv6 { next: 17 } before p.ip4\n        remove p.ip4\n        p -> wire\n    }\n}\n"),
     code("E0670", "an operation that XDP does not have",
         "A handler `on xdp` is a program in the kernel, which allows less than the CPU. \
          `docs/placement.md` has the table of what runs there. Leave `on xdp` out, and the CPU runs \
