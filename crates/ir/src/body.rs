@@ -417,8 +417,9 @@ pub enum FrameAct {
         b: FieldId,
     },
     /// Puts headers and bytes, one behind the other (at most `max` bytes), before a header (None:
-    /// behind the last one that is there). `behind`: it was chosen as the one behind this. Lengths that cover the place follow, and their
-    /// checksums. Taken from the headroom; too little: fault `overload`.
+    /// behind the last one that is there). `behind`: it was chosen as the one behind this. Lengths
+    /// that cover the place follow, and their checksums. Taken from the headroom; too little:
+    /// fault `overload`.
     Insert {
         before: Option<u32>,
         behind: Option<u32>,

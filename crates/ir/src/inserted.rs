@@ -1,9 +1,9 @@
 //! Changes of a packet that a header which was inserted before does not follow.
 //!
-//! In: bodies as they were lowered. Out: changes that stand behind an `insert` of the same handler,
-//! where the lengths and checksums of the inserted headers, or their order, would be wrong. They are
-//! set when a header is inserted, and the handler has no name for it. An element behind finds the
-//! header as any other one.
+//! In: bodies as they were lowered. Out: changes behind an `insert` of the same handler. They would
+//! make the lengths or checksums of the inserted headers wrong, or their order. These are set when a
+//! header is inserted, and the handler has no name for it. An element behind finds the header as any
+//! other one.
 
 use crate::frame::leads_to;
 use crate::*;
@@ -68,9 +68,9 @@ struct Inserted {
 }
 
 /// None: no way leads there.
-type At = Option<Inserted>;
+type Reached = Option<Inserted>;
 
-fn join(a: At, b: At) -> At {
+fn join(a: Reached, b: Reached) -> Reached {
     let (Some(mut a), b) = (a.clone(), b.clone()) else { return b };
     if let Some(b) = b {
         a.network |= b.network;
@@ -86,13 +86,13 @@ fn join(a: At, b: At) -> At {
 struct Walk<'m> {
     m: &'m Module,
     layers: &'m [Layer],
-    /// At `break` of the loops around.
-    loops: Vec<At>,
+    /// Reached `break` of the loops around.
+    loops: Vec<Reached>,
     found: Vec<LateChange>,
 }
 
 impl Walk<'_> {
-    fn block(&mut self, block: &Block, mut at: At) -> At {
+    fn block(&mut self, block: &Block, mut at: Reached) -> Reached {
         for s in block {
             at = self.stmt(s, at);
         }
@@ -100,7 +100,7 @@ impl Walk<'_> {
     }
 
     #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-    fn stmt(&mut self, s: &Stmt, at: At) -> At {
+    fn stmt(&mut self, s: &Stmt, at: Reached) -> Reached {
         match &s.kind {
             StmtKind::If { then, other, .. } => {
                 let (a, b) = (self.block(then, at.clone()), self.block(other, at));
@@ -149,7 +149,6 @@ impl Walk<'_> {
                 self.all_behind(&state, span, Some(*layer), Self::moved);
                 state.network |= self.header(*layer).is_some_and(|h| h.addresses.is_some());
             }
-            // What is behind the header moves.
             FrameAct::Payload { layer, .. } => {
                 for i in &state.inserts {
                     if layer.is_none() || self.is_behind(i, *layer) {
@@ -179,7 +178,7 @@ impl Walk<'_> {
         self.layers.get(layer as usize).map(|l| &self.m.unit(l.unit).header)
     }
 
-    /// Whether a field and its header's own checksum change by opposite amounts, so that sums around
+    /// Whether a field and its header's own checksum change by opposite amounts. Then sums around
     /// the header stay. Addresses are in other checksums, too.
     fn evens_out(&self, layer: u32, field: FieldId) -> bool {
         let Some(header) = self.header(layer) else { return false };

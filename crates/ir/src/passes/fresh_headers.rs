@@ -1,11 +1,12 @@
 //! Elements that look for the headers of their packets anew.
 //!
 //! In: the graph as it was lowered. Out: outputs whose packets have other headers than their sender
-//! has found are `fresh`. So an element sees the packet that it gets, as behind a queue: a header
-//! that its sender has put in, or one that lay within one that was taken out.
+//! has found are `fresh`. So an element sees the packet that it gets, as behind a queue. It finds a
+//! header that its sender has put in, or one that lay within another that was taken out.
 //!
-//! An output is fresh if on some way to it a header is put in or taken out, or a field is set that
-//! tells which headers follow. Elements that only pass their packets on leave that to those behind.
+//! An output is fresh if some way to it puts a header in or takes one out. So it is behind the
+//! change of a field that tells which headers follow. Elements that only pass their packets on leave
+//! that to those behind.
 
 use crate::*;
 use std::collections::BTreeSet;
@@ -110,8 +111,7 @@ impl Freshness<'_> {
         std::mem::take(&mut self.fresh)
     }
 
-    /// The ways of a block are looked at one behind the other, as if all were taken: what holds of
-    /// one may hold at the end.
+    /// The ways of a block are looked at one behind the other, as if all were taken.
     fn block(&mut self, unit: UnitId, block: &Block, stale: &mut bool) {
         for s in block {
             if let StmtKind::For { body, .. } | StmtKind::Loop { body, .. } = &s.kind {
