@@ -1,9 +1,9 @@
 //! Changes of a packet that a header which was inserted before does not follow.
 //!
-//! In: bodies as they were lowered. Out: changes behind an `insert` of the same handler. They would
-//! make the lengths or checksums of the inserted headers wrong, or their order. These are set when a
-//! header is inserted, and the handler has no name for it. An element behind finds the header as any
-//! other one.
+//! In: bodies as they were lowered. Out: changes behind an `insert` of the same handler. They
+//! would make the lengths or checksums of the inserted headers wrong, or their order. These are
+//! set when a header is inserted, and the handler has no name for it. An element behind finds the
+//! header as any other one.
 
 use crate::frame::leads_to;
 use crate::*;

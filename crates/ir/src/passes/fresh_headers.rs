@@ -5,8 +5,8 @@
 //! header that its sender has put in, or one that lay within another that was taken out.
 //!
 //! An output is fresh if some way to it puts a header in or takes one out. So it is behind the
-//! change of a field that tells which headers follow. Elements that only pass their packets on leave
-//! that to those behind.
+//! change of a field that tells which headers follow. Elements that only pass their packets on
+//! leave that to those behind.
 
 use crate::*;
 use std::collections::BTreeSet;
