@@ -47,6 +47,11 @@ fn ends_of_conversations() {
     all_hold(&["tests/programs/conversation_ends.loom".into()], &[]);
 }
 
+#[test]
+fn beginnings_and_ends_of_connections() {
+    all_hold(&["tests/programs/beginnings.loom".into()], &[]);
+}
+
 // In two tests, which run at the same time.
 #[test]
 fn network_functions() {

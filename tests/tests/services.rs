@@ -7,6 +7,7 @@ mod admin;
 mod batch_faults;
 mod beanstalk;
 mod become_protocol;
+mod beginnings;
 mod body_pieces;
 mod caches;
 mod clients_http;

@@ -412,6 +412,51 @@ app kept {
     assert!(sum.entries > 100, "{sum:?}");
 }
 
+/// `return` behind a send in elements and functions, `break` behind one.
+#[test]
+fn returns_behind_sends() {
+    let folder = Folder::new("xdp-returns");
+    let path = written(
+        &folder,
+        "element Keep {
+    in  x: packet
+    out y: packet
+    out z: packet
+    on x(p) {
+        if not p.vlan { p -> z  return }
+        p.vlan.vid = p.vlan.vid ^ 5
+        if p.len > 70 { p -> z  return }
+        p -> y
+    }
+}
+app returns {
+    port wire = nic(\"eth0\")
+    counter odd
+    c = Keep()
+    d = Keep()
+    fn go(p: packet) {
+        if not p.udp { p -> kernel  return }
+        p.udp.src = p.udp.src ^ 7
+        for i in 0..4 {
+            if p.len % 8 == i {
+                odd += 1
+                p -> wire
+                break
+            }
+        }
+    }
+    on wire(p) { if p.ip4 { go(p) } else { p -> c } }
+    c.y -> d
+    c.z -> kernel
+    d.y -> wire
+    d.z -> kernel
+}
+",
+    );
+    let Some(sum) = compare(&path, &[], hostile(2_000)) else { return };
+    assert!(sum.sent > 100 && sum.counted > 10, "{sum:?}");
+}
+
 /// A handler that cannot be placed is named, with its line.
 #[test]
 fn obstacles_have_codes_and_lines() {
@@ -428,6 +473,9 @@ fn obstacles_have_codes_and_lines() {
     assert_eq!(of("p.payload = sha1(p.payload)  p -> kernel", "")[0], ("E0670", 4));
     assert_eq!(of("n += 1", "state n: u64\n every 1s { n = 0 }")[0], ("E0672", 5));
     assert_eq!(of("p -> kernel  p -> wire", "")[0], ("E0673", 4));
+    let go = "fn go(p: packet) { if not p.vlan { p -> wire  return }  p -> kernel }";
+    assert_eq!(of("go(p)", go), []);
+    assert_eq!(of("go(p)  p -> wire", go), [("E0673", 4)]);
     assert_eq!(of("t[1] = \"a\"", "table t: u8 -> bytes<9> { capacity 9 }"), []);
     assert_eq!(of("t[1] = \"a\"", "table t: u8 -> bytes<4096> { capacity 9 }")[0], ("E0671", 4));
     assert_eq!(of("t[1] = \"a\"", "table t: array u32 -> bytes<9> { capacity 9 }")[0], ("E0671", 4));

@@ -5,7 +5,7 @@
 use super::late_reads;
 use super::measure::{digit_set, Facts};
 use super::tail::{self, Rule};
-use super::{fixed_offset_by, order_field, Finding, HEAD_LIMIT, WHOLE_LIMIT};
+use super::{fixed_offset_by, ids, order_field, Finding, HEAD_LIMIT, WHOLE_LIMIT};
 use crate::*;
 
 pub(super) fn units(m: &Module, facts: &Facts, out: &mut Vec<Finding>) {
@@ -422,7 +422,7 @@ pub(super) fn early_passes(m: &Module, unit: UnitId, out: &mut Vec<Finding>) {
 }
 
 pub(super) fn protocols(m: &Module, facts: &Facts, out: &mut Vec<Finding>) {
-    for p in &m.protocols {
+    for (n, p) in m.protocols.iter().enumerate() {
         let Some(field) = p.order_by else { continue };
         let request = fixed_offset_by(m, facts, p.request, field);
         let response = order_field(m, p).zip(p.response).and_then(|(f, u)| fixed_offset_by(m, facts, u, f));
@@ -432,7 +432,10 @@ pub(super) fn protocols(m: &Module, facts: &Facts, out: &mut Vec<Finding>) {
             .and_then(|u| u.fields.get(field.index()))
             .map_or_else(Span::default, |f| f.span);
         let (said, hint) = match (request, response) {
-            (Some((_, bytes)), Some((_, others))) if bytes == others && bytes <= 8 => continue,
+            (Some((_, bytes)), Some((_, others))) if bytes == others && bytes <= 8 => {
+                ids::check(m, ProtocolId(n as u32), out);
+                continue;
+            }
             (Some((_, bytes)), Some((_, others))) if bytes == others => {
                 (format!("a field of {bytes} bytes"), "an id has 1 to 8 bytes")
             }

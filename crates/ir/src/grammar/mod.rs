@@ -10,6 +10,7 @@ mod check;
 pub mod computed;
 mod datagrams;
 mod extents;
+mod ids;
 pub mod late_reads;
 pub mod measure;
 pub mod tail;
@@ -53,7 +54,7 @@ pub const CODES: &[(&str, &str)] = &[
     ("E0406", "a unit that contains itself"),
     ("E0407", "a field behind a stream is read"),
     ("E0408", "unit parameters of more than 64 bits"),
-    ("E0409", "`order by` a field that has no fixed place"),
+    ("E0409", "`order by` a field that cannot carry any id"),
     ("E0410", "two protocols of a port begin with the same bytes"),
     ("E0411", "a run of bytes that swallows the next field"),
     ("E0412", "a message too large to be held"),

@@ -123,9 +123,9 @@ impl Search<'_> {
 
     /// A frame leaves once, and is not changed behind that.
     pub(super) fn frames(&mut self) {
-        let mut found = Vec::new();
-        sends(self.m, &self.h.body.block, false, &mut found);
-        for span in found {
+        let mut sends = Sends { m: self.m, found: Vec::new(), loops: Vec::new() };
+        sends.block(&self.h.body.block, false);
+        for span in sends.found {
             let what = "XDP sends a packet once, and as it then is".to_string();
             self.add("E0673", span, what, TWICE);
         }
@@ -136,31 +136,75 @@ impl Search<'_> {
 const TWICE: &str =
     "end the handler behind the send: `return`; or send it to a queue, whose handler on the CPU sends it twice";
 
-/// Statements that send a frame again, or change one that has been sent; whether the block may have
-/// sent it.
-fn sends(m: &Module, block: &[Stmt], mut sent: bool, found: &mut Vec<Span>) -> bool {
-    for s in block {
-        let send = matches!(&s.kind, StmtKind::Frame { act: FrameAct::Send { .. }, .. });
-        if matches!(s.kind, StmtKind::Frame { .. }) || broadcast(m, &s.kind).is_some() {
-            if sent {
-                found.push(s.span)
-            }
-            sent |= send || !matches!(s.kind, StmtKind::Frame { .. });
-            continue;
-        }
-        let mut after = sent;
-        let again = matches!(s.kind, StmtKind::For { .. } | StmtKind::Loop { .. });
-        walk::stmt_blocks(&s.kind, &mut |b| {
-            let out = sends(m, b, sent, found) && !leaves(b);
-            // A second round.
-            if again && out && !sent {
-                sends(m, b, true, found);
-            }
-            after |= out;
-        });
-        sent = after;
+/// Finds statements that send a frame again, or change one that has been sent. A way is told by
+/// whether the frame may have been sent on it; none: no way leads there.
+struct Sends<'m> {
+    m: &'m Module,
+    found: Vec<Span>,
+    /// Of the loops around: their ways at `break`, and at `continue`.
+    loops: Vec<[Option<bool>; 2]>,
+}
+
+/// Two ways meet.
+fn meet(a: Option<bool>, b: Option<bool>) -> Option<bool> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a || b),
+        (one, other) => one.or(other),
     }
-    sent
+}
+
+impl Sends<'_> {
+    /// The way behind a block.
+    fn block(&mut self, block: &[Stmt], sent: bool) -> Option<bool> {
+        block.iter().try_fold(sent, |sent, s| self.statement(s, sent))
+    }
+
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+    fn statement(&mut self, s: &Stmt, sent: bool) -> Option<bool> {
+        let frame = matches!(s.kind, StmtKind::Frame { .. });
+        if frame || broadcast(self.m, &s.kind).is_some() {
+            if sent && !self.found.contains(&s.span) {
+                self.found.push(s.span)
+            }
+            return Some(sent || !frame || matches!(&s.kind, StmtKind::Frame { act: FrameAct::Send { .. }, .. }));
+        }
+        match &s.kind {
+            StmtKind::Return(_) | StmtKind::Fault { .. } => None,
+            StmtKind::Break | StmtKind::Continue => {
+                if let Some(ends) = self.loops.last_mut() {
+                    let end = &mut ends[usize::from(matches!(s.kind, StmtKind::Continue))];
+                    *end = meet(*end, Some(sent));
+                }
+                None
+            }
+            StmtKind::Loop { max, body } => self.rounds(body, *max, sent),
+            // It may have no round.
+            StmtKind::For { max, body, .. } => meet(Some(sent), self.rounds(body, *max, sent)),
+            StmtKind::If { .. } | StmtKind::Switch { .. } => {
+                let mut behind = None;
+                walk::stmt_blocks(&s.kind, &mut |b| behind = meet(behind, self.block(b, sent)));
+                behind
+            }
+            _ => {
+                let mut behind = Some(sent);
+                walk::stmt_blocks(&s.kind, &mut |b| behind = meet(behind, self.block(b, sent)));
+                behind
+            }
+        }
+    }
+
+    /// The way behind a loop. A frame that is sent in one round is so in the next one.
+    fn rounds(&mut self, body: &[Stmt], max: u64, sent: bool) -> Option<bool> {
+        self.loops.push([None; 2]);
+        let end = self.block(body, sent);
+        let [left, again] = self.loops.pop().unwrap_or_default();
+        let next = meet(end, again);
+        let behind = meet(left, next);
+        match next {
+            Some(true) if max > 1 && !sent => meet(behind, self.rounds(body, max, true)),
+            _ => behind,
+        }
+    }
 }
 
 /// Whether a block ends its handler.

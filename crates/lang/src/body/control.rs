@@ -94,11 +94,12 @@ impl Lower<'_, '_> {
     ) -> R<Val> {
         let (start, given) = ((self.replied, self.epoch), self.given);
         let torn_before = self.torn.len();
-        let facts = self.facts.clone();
+        let (facts, gone) = (self.facts.clone(), self.gone.clone());
         let a = self.way(&cond, true, then);
         let (parts, grouped) = (self.parts_max, self.grouped);
-        // A fact that one side made untrue still holds on the other.
+        // A fact that one side made untrue still holds on the other; so a header that it removed.
         let facts = std::mem::replace(&mut self.facts, facts);
+        let gone = std::mem::replace(&mut self.gone, gone);
         (self.replied, self.epoch) = start;
         self.given = given;
         let torn = self.torn.split_off(torn_before);
@@ -128,8 +129,11 @@ impl Lower<'_, '_> {
         };
         match (never(&a), never(&b)) {
             (true, _) => {}
-            (_, true) => self.facts = facts,
-            _ => self.facts.retain(|f| facts.contains(f)),
+            (_, true) => (self.facts, self.gone) = (facts, gone),
+            _ => {
+                self.facts.retain(|f| facts.contains(f));
+                self.gone.extend(gone);
+            }
         }
         if never(&a) {
             self.assume(&cond, false);

@@ -116,8 +116,11 @@ impl Core {
         let flags = unsafe { (*m.view).flags };
         let at = self.target_of(id);
         let tells_end = self.apps[at.a].protos[self.conns[id].proto as usize].tells_owed;
-        let (refuses, last) = (flags & WL_M_REFUSAL != 0, !tells_end || flags & WL_M_SETTLES != 0);
-        if refuses {
+        let greeted = self.conns[id].greeted;
+        let (refuses, last) = (flags & WL_M_REFUSAL != 0, greeted || !tells_end || flags & WL_M_SETTLES != 0);
+        if greeted {
+            // It has waited for the handler of its connection's beginning.
+        } else if refuses {
             self.backend_failed(at, Why::Refused);
             // With `failover` another server may be willing. Else the client hears the refusal.
             if !self.conns.alive(id) || self.upstream_moved(id) {
@@ -126,10 +129,19 @@ impl Core {
         } else if last {
             self.succeeded(at, self.conns[id].opened);
         }
-        if last {
+        if last && !greeted {
+            let proto = self.conns[id].proto;
+            self.conns[id].greeted = true;
             self.upstream_ready(id);
-            if self.conns.get(id).is_none_or(|c| c.has(flag::LEFT | flag::DOOMED)) {
+            let Some(c) = self.conns.get_mut(id).filter(|c| !c.has(flag::LEFT | flag::DOOMED)) else {
                 return Some(rest.n);
+            };
+            if c.count > 0 || c.proto != proto {
+                // It is read again from its beginning when its turn has come.
+                c.set(flag::STALLED);
+                self.end_message(id);
+                self.unstall(id);
+                return None;
             }
         }
         // It answers nothing: so it is handled before the connection counts as made.
@@ -283,9 +295,12 @@ impl Core {
     /// A handler has ended: if it was that of a member's message, the next one may be read.
     pub(super) fn message_handled(&mut self, src: Id, task: Id) {
         let Some(c) = self.conns.get_mut(src) else { return };
-        if c.member != 0 && c.count > 0 && c.owner == task {
-            c.count = 0;
-            self.settle_member(src);
+        if c.member != 0 && c.count > 0 && (c.owner == task || c.beginning) {
+            c.count -= 1;
+            if c.count == 0 {
+                c.beginning = false;
+                self.settle_member(src);
+            }
         }
     }
 
@@ -598,10 +613,11 @@ impl Core {
     pub(super) fn run_upstream_opened(&mut self, id: Id) {
         let c = &self.conns[id];
         let (a, client, n) = (c.app as usize, c.client, usize::from(c.member - UPSTREAM));
-        if self.conns.alive(client) {
-            for h in self.apps[a].upstreams[n].opened.clone() {
-                self.run_event(a, h, client, None);
-            }
+        if self.conns.alive(client) && !self.apps[a].upstreams[n].opened.is_empty() {
+            // With a greeting, that is there.
+            let ahead = c.has(flag::CONNECTING);
+            let handlers = self.apps[a].upstreams[n].opened.clone();
+            self.run_beginning((a, &handlers), client, id, ahead);
         }
     }
 }

@@ -76,7 +76,8 @@ impl Core {
         let silent = self.slots.get(slot).is_some_and(|s| s.silent);
         if !(silent && kind == WL_F_NO_REPLY) {
             let port = self.conns.get(conn).map_or(0, |c| u32::from(c.port));
-            let about = if self.conns.get(conn).is_some_and(|c| c.member != 0) { src } else { conn };
+            let of_message = !src.is_nil() && self.conns.get(conn).is_some_and(|c| c.member != 0);
+            let about = if of_message { src } else { conn };
             match self.slots.get(slot).is_some_and(|s| !s.silent) {
                 true => self.add_fault(a, kind, place, port),
                 false => self.count_fault(a, (kind, place), port, about),

@@ -1,7 +1,7 @@
 //! The end of a batch: one write per connection that has output, and the closing of connections.
 
 use super::slab::Id;
-use super::types::{flag, Mode, Side, Sink, NO_SOCKET};
+use super::types::{flag, Mode, Side, Sink, CLIENT, NO_SOCKET};
 use super::{Core, Raw, DRAIN_LINGER_NS, LINGER_NS, LOW};
 use crate::abi::{wl_fault, WL_F_ENDED, WL_START};
 use crate::buffer::MAX_SLICES;
@@ -379,8 +379,10 @@ impl Core {
     pub(super) fn run_opened(&mut self, id: Id) {
         let (a, p) = (self.conns[id].app as usize, self.conns[id].port as usize);
         if !self.apps[a].ports[p].opened.is_empty() {
-            for h in self.apps[a].ports[p].opened.clone() {
-                self.run_event(a, h, id, None);
+            let handlers = self.apps[a].ports[p].opened.clone();
+            match self.conns[id].member {
+                CLIENT => self.run_beginning((a, &handlers), id, id, false),
+                _ => handlers.iter().for_each(|h| self.run_event(a, *h, id, None)),
             }
         }
     }
@@ -391,6 +393,7 @@ impl Core {
         let (token, side, a, p, i) = (c.token, c.side, c.app as usize, c.port as usize, c.endpoint() as usize);
         self.wheel.cancel(c.timer);
         self.leave_conversation(id);
+        self.keep_for_waiting(id);
         // The source that was paused for this connection goes on; its bytes are dropped now.
         self.resume_source(id);
         let c = &mut self.conns[id];

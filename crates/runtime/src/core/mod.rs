@@ -36,6 +36,7 @@ mod connection_limit;
 pub mod connection_moves;
 mod conversation;
 mod conversation_ends;
+mod conversation_events;
 mod conversation_faults;
 mod datagrams;
 mod dispatch;

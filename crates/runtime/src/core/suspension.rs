@@ -17,6 +17,8 @@ impl Core {
         let t = &mut self.tasks[id];
         t.suspended = true;
         let (src, gone) = (t.src, t.req_gone);
+        self.waits_for(id);
+        let t = &self.tasks[id];
         let streams = t.calls.iter().any(|c| self.calls.get(*c).is_some_and(|c| !c.stream.is_nil()));
         if gone && !streams {
             self.discard_tail(id, src);

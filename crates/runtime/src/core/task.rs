@@ -32,12 +32,15 @@ impl Core {
         (t.waiting, t.req_flags, t.req_have) = (0, 0, 0);
         (t.fresh, t.running, t.req_more, t.req_gone, t.rep_more) = (true, false, false, false, false);
         (t.hold_req, t.req_streamed, t.closed, t.suspended) = (false, false, false, false);
+        t.bytes_behind = false;
         id
     }
 
     /// A handler that no request starts: opened, closed, every, start, fault.
     pub(super) fn run_event(&mut self, a: usize, handler: u32, conn: Id, fault: Option<wl_fault>) {
         let task = self.new_task(a, handler, conn, Id::NIL);
+        // No message of its connection is at hand.
+        self.tasks[task].src = Id::NIL;
         if let Some(f) = fault {
             self.tasks[task].c.fault = f.kind;
             self.tasks[task].c.place = f.place;
@@ -73,10 +76,14 @@ impl Core {
     }
 
     pub(super) fn run_once(&mut self, id: Id) -> i32 {
+        if self.tasks[id].suspended {
+            self.waits_no_more(id);
+        }
         let on_stack = self.takes_stack(id);
         let this: *mut Core = self;
         let t = &mut self.tasks[id];
-        t.c.conn = self.conns.get_mut(t.conn).map_or(std::ptr::null_mut(), |c| &mut c.c as *mut wl_conn);
+        let gone = t.gone.as_mut().map_or(std::ptr::null_mut(), |g| &mut g.c as *mut wl_conn);
+        t.c.conn = self.conns.get_mut(t.conn).map_or(gone, |c| &mut c.c as *mut wl_conn);
         (t.fresh, t.running, t.suspended) = (true, true, false);
         t.c.part = t.parts.as_mut_ptr();
         t.c.parts = t.parts.len() as u32;
@@ -140,7 +147,11 @@ impl Core {
         if !self.tasks[id].handler_stack.is_null() {
             self.leave_stack(id);
         }
-        let t = &self.tasks[id];
+        if self.tasks[id].suspended {
+            self.waits_no_more(id);
+        }
+        let t = &mut self.tasks[id];
+        t.gone = None;
         let src = t.src;
         if !t.calls.is_empty() {
             self.detach_calls(id);

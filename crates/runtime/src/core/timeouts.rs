@@ -202,7 +202,7 @@ impl Core {
         if c.pooling.waits() {
             return (c.since.saturating_add(o.pool_timeout), Due::Session);
         }
-        if c.has(flag::CONNECTING) || c.greets > 0 {
+        if c.has(flag::CONNECTING) && !c.greeted || c.greets > 0 {
             // An attempt that is only to see is over when the next one is due.
             let patience = if c.has(flag::PROBE) { self.probe_patience(self.target_of(id)) } else { o.connect_timeout };
             return (c.since.saturating_add(patience), Due::Connect);

@@ -5,6 +5,7 @@
 //! never by pointer, so any of them may end first.
 
 use super::body_pieces::HeldBody;
+use super::conversation_events::GoneClient;
 use super::ejection::Down;
 use super::handler_stack::HandlerStack;
 use super::piece_state::Reading;
@@ -256,6 +257,12 @@ pub struct Conn {
     pub on_hold: bool,
     /// Upstream of a conversation: its latest message is its server's greeting, or a part of it.
     pub greeting: bool,
+    /// The same: handlers of its beginning are done, in front of a greeting that is there.
+    pub greeted: bool,
+    /// Of a conversation: the handlers that `count` counts are those of its beginning.
+    pub beginning: bool,
+    /// Client of a conversation: the first of the tasks that wait for answers.
+    pub waits: Id,
     /// Of a conversation: the protocol of messages to it. Also the alternative in which it is read
     /// behind the message at hand, `NO_PROTO` if that stays.
     pub speaks: u16,
@@ -386,6 +393,9 @@ impl Default for Conn {
             complaint: None,
             on_hold: false,
             greeting: false,
+            greeted: false,
+            beginning: false,
+            waits: Id::NIL,
             speaks: NO_PROTO,
             becomes: NO_PROTO,
             behind: Id::NIL,
@@ -494,6 +504,10 @@ pub struct Task {
     /// Of a message in a conversation, before the first suspension: whether bytes lie behind it.
     pub bytes_behind: bool,
     pub suspended: bool,
+    /// The next task that waits, of its conversation.
+    pub next_waiting: Id,
+    /// Its client, if that is gone.
+    pub gone: Option<Box<GoneClient>>,
     pub req: Stored,
     /// One of each lies in the task itself: most handlers make one call. Empty between two
     /// activations.
@@ -534,6 +548,8 @@ impl Default for Task {
             closed: false,
             bytes_behind: false,
             suspended: false,
+            next_waiting: Id::NIL,
+            gone: None,
             req: Stored::default(),
             parts: SmallVec::new(),
             have: SmallVec::new(),
