@@ -144,6 +144,47 @@ fn extension_headers_hide_no_port() {
     }
 }
 
+/// VLAN tags and MPLS labels in front of the same SYN, and an IP header of another version: none
+/// hides the port.
+#[test]
+fn tags_and_labels_hide_no_port() {
+    let folder = Folder::new("tags");
+    let packet = |version: u8| {
+        let mut f = vec![version << 4 | 5, 0, 0, 40, 0, 0, 0, 0, 9, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+        f.extend([0, 9, 0, 22, 0, 0, 0, 1, 0, 0, 0, 0, 0x50, 2, 1, 0, 0, 0, 0, 0]);
+        f
+    };
+    let frame = |types: &[u16], labels: usize, version: u8| {
+        let mut f = vec![2; 12];
+        for (n, t) in types.iter().enumerate() {
+            f.extend(t.to_be_bytes());
+            if n + 1 < types.len() {
+                f.extend([0, 7]);
+            }
+        }
+        (0..labels).for_each(|n| f.extend([0, 1, 0x40 | u8::from(n + 1 == labels), 9]));
+        f.extend(packet(version));
+        f
+    };
+    let mut frames: Vec<Vec<u8>> = Vec::new();
+    for tags in 0..5 {
+        for tag in [0x8100, 0x88a8] {
+            let types = |last| [vec![tag; tags], vec![last]].concat();
+            frames.push(frame(&types(0x0800), 0, 4));
+            frames.push(frame(&types(0x0800), 0, 7));
+            frames.extend((1..6).map(|labels| frame(&types(0x8847), labels, 4)));
+        }
+    }
+    std::fs::write(folder.file("in.pcap"), capture(&frames)).expect("written");
+    std::fs::write(folder.file("told.loom"), app(GATE)).expect("written");
+    for how in ["", "--interpret"] {
+        let mut command = Wireloom::program();
+        command.current_dir(folder.path()).args(["run", "told.loom", "--bind", "wire=pcap:in.pcap"]);
+        let out = finish(quickly_compiled(command.args(["--bind", "far=null"]).args((!how.is_empty()).then_some(how))));
+        assert!(out.code == Some(0) && out.text.contains(" 0 sent"), "{how}: {}", out.text);
+    }
+}
+
 /// An earlier receiver keeps its bytes, and a total length of 0 means the rest of the frame, for
 /// the interpreter and compiled code.
 #[test]
