@@ -257,20 +257,26 @@ impl Lower<'_, '_> {
             }
             _ => None,
         });
-        let made = self.finished(target, span);
+        let params = self.reader_knows(&target, proto, response, span);
+        let made = params.and_then(|params| self.finished(target, params, span));
         self.chunks = None;
         made
     }
 
     /// A message with its edits, whose unit still holds.
-    pub(super) fn finished(&mut self, target: EditedMessage, span: Span) -> R<ir::Outgoing> {
+    pub(super) fn finished(
+        &mut self,
+        target: EditedMessage,
+        params: Vec<(u32, ir::Expr)>,
+        span: Span,
+    ) -> R<ir::Outgoing> {
         let EditedMessage { unit, msg, known, mut edits } = target;
         let mut values = self.settle(unit, msg, &known, &mut edits);
         for (name, v) in &known {
             let (Some(m), Vk::Pure(v)) = (self.cx.units[unit.index()].member(name), &v.kind) else { continue };
             values.push((m.field, v.clone()));
         }
-        self.still_owed(Changed { unit, msg, values, edits: &edits, span, again: None })?;
+        self.still_owed(Changed { unit, msg, values, edits: &edits, params, span, again: None })?;
         Ok(ir::Outgoing::Pass { msg, edits })
     }
 

@@ -36,6 +36,7 @@ pub mod passed_on;
 pub mod path_conditions;
 pub mod patterns;
 pub mod protocol_clauses;
+mod read_with;
 pub mod sends;
 mod split;
 pub mod stmts;
@@ -224,6 +225,8 @@ pub struct Lower<'c, 'a> {
     pub signal_masked: bool,
     /// Messages whose streamed bytes can be read, and how many they are at most.
     pub bodies: HashMap<LocalId, u64>,
+    /// Answers, and the parameters that they are read with.
+    pub read_with: HashMap<LocalId, Vec<ir::Expr>>,
     /// Messages whose pieces may be changed on their way.
     pub in_other_pieces: std::collections::HashSet<LocalId>,
     /// Of a message that is being passed on, whose pieces may be changed: the case that its reader
@@ -315,6 +318,7 @@ impl<'c, 'a> Lower<'c, 'a> {
             signal_defaults: vec![],
             signal_masked: false,
             bodies: HashMap::new(),
+            read_with: HashMap::new(),
             in_other_pieces: Default::default(),
             chunks: None,
             piece: None,

@@ -32,6 +32,8 @@ pub struct Changed<'a> {
     /// The values of fields now.
     pub values: Vec<(FieldId, X)>,
     pub edits: &'a [Edit],
+    /// Parameters of its unit that its next reader may know otherwise, and how.
+    pub params: Vec<(u32, X)>,
     pub span: Span,
     /// Conditions that only a new parse can decide.
     pub again: Option<Again>,
@@ -66,7 +68,7 @@ impl Changed<'_> {
 impl Lower<'_, '_> {
     /// Guards, before the message is sent, the unit's conditions on the changed parts.
     pub fn still_owed(&mut self, mut c: Changed) -> R<()> {
-        if c.values.is_empty() && c.edits.is_empty() {
+        if c.values.is_empty() && c.edits.is_empty() && c.params.is_empty() {
             return Ok(());
         }
         let body = self.cx.m.units[c.unit.index()].body.clone();
@@ -118,6 +120,11 @@ impl Lower<'_, '_> {
         taken: &X,
     ) -> R<()> {
         let edited = c.edited(f);
+        if let FieldKind::Unit { args, .. } = self.field_ir(c.unit, element).kind {
+            for a in &args {
+                self.stays(c, a, taken)?;
+            }
+        }
         match extent {
             ListExtent::Count(n) if !edited => return self.stays(c, n, taken),
             ListExtent::Count(_) => self.again_always(c),
@@ -341,6 +348,12 @@ impl Lower<'_, '_> {
             return Ok(());
         }
         let (made, block) = self.sub(|s| {
+            // It is parsed under the parameters that it came with.
+            for (i, now) in &c.params {
+                let was = X::new(now.ty, K::UnitParam(Root::Local(c.msg), *i));
+                let same = crate::fold::fold(&s.cx.m, &build::cmp(BinOp::Eq, was, now.clone()));
+                s.valid(same, FaultKind::CONSTRAINT, c.span)?;
+            }
             s.push(
                 c.span,
                 StmtKind::Reread {
@@ -397,6 +410,9 @@ impl Lower<'_, '_> {
 
     /// The value of a node now: `Some(None)` as before, `None` not known.
     fn leaf_now(&self, c: &Changed, e: &X) -> Option<Option<X>> {
+        if let K::UnitParam(Root::This, i) = &*e.kind {
+            return Some(c.params.iter().find(|(n, _)| n == i).map(|(_, v)| v.clone()));
+        }
         let Some(p) = ir::walk::path_of(e).filter(|p| p.root == Root::This) else { return Some(None) };
         let Some(Step::Field(f)) = p.steps.first() else { return Some(None) };
         let whole = p.steps.len() == 1;

@@ -1,0 +1,15 @@
+//! What is sent is what its receiver reads: no value, edit or answer makes another message of it.
+//! Each program has its tests in it, which are run by the interpreter and as compiled code.
+
+use wireloom_tests::Wireloom;
+
+fn passes(file: &str, tests: usize) {
+    let said = Wireloom::command(&["test", &format!("tests/programs/{file}.loom")]);
+    assert!(said.code == Some(0) && said.text.contains(&format!("{tests} passed, 0 failed")), "{}", said.text);
+}
+
+/// An answer is read under the request that was sent; its client has sent another one.
+#[test]
+fn answers_of_edited_requests() {
+    passes("answers_of_edited", 13);
+}
