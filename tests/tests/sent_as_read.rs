@@ -1,4 +1,4 @@
-//! What is sent is what its receiver reads: no value, edit or answer makes another message of it.
+//! A receiver reads the message that was meant: no value, edit or answer makes another one of it.
 //! Each program has its tests in it, which are run by the interpreter and as compiled code.
 
 use wireloom_tests::Wireloom;
@@ -12,4 +12,10 @@ fn passes(file: &str, tests: usize) {
 #[test]
 fn answers_of_edited_requests() {
     passes("answers_of_edited", 13);
+}
+
+/// Values that end as their delimiter begins.
+#[test]
+fn overlapping_ends() {
+    passes("overlapping_ends", 7);
 }

@@ -96,8 +96,11 @@ impl Lower<'_, '_> {
     /// The bytes of a field's extent: its delimiter stays where it is.
     fn edit_body(&mut self, e: ir::Expr, at: (ir::UnitId, FieldId), field: &ir::Field, span: Span) -> R<ir::Block> {
         let mut bare = field.clone();
-        if let FieldKind::Number { until, .. } = &mut bare.kind {
-            *until = None;
+        match &mut bare.kind {
+            FieldKind::Number { until, .. } => *until = None,
+            // Any delimiter may be the one that stands behind it.
+            FieldKind::Bytes { extent: ir::Extent::Until(u), .. } => u.peek = true,
+            _ => {}
         }
         if let Some(ranges) = &field.within {
             let ok = ir::Expr::new(crate::compiler::T_BOOL, K::InRanges(e.clone(), ranges.clone()));
@@ -112,11 +115,6 @@ impl Lower<'_, '_> {
         // The guards stand before the message is sent, the writing inside of it.
         let guards: ir::Block = body.extract_if_require();
         self.out.extend(guards);
-        if let FieldKind::Bytes { extent: ir::Extent::Until(u), .. } = &field.kind {
-            if !u.peek {
-                body.truncate(1);
-            }
-        }
         self.blank_edit(at.0, at.1, &mut body);
         Ok(body)
     }

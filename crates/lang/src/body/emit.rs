@@ -482,12 +482,13 @@ impl Lower<'_, '_> {
         match (&source.kind, &target.kind) {
             (
                 FieldKind::Bytes { min: a, max: m, class: Some(c), .. },
-                FieldKind::Bytes { min: b, max: n, class: Some(d), .. },
-            ) => a >= b && m <= n && c.is_subset(d),
+                FieldKind::Bytes { min: b, max: n, class: Some(d), extent, .. },
+            ) if free_of(extent, c) => a >= b && m <= n && c.is_subset(d),
+            // One delimiter stood behind the value, and stands there again.
             (
                 FieldKind::Bytes { min: a, max: m, class: c, extent: Extent::Until(u), .. },
                 FieldKind::Bytes { min: b, max: n, class: d, extent: Extent::Until(w), .. },
-            ) => a >= b && m <= n && c == d && u == w,
+            ) => a >= b && m <= n && c == d && u == w && u.delimiters.len() == 1,
             _ => false,
         }
     }
@@ -540,7 +541,8 @@ impl Lower<'_, '_> {
                     Wrong::Value("a byte of it is not in the field's set")
                 }
                 Extent::Until(u)
-                    if u.delimiters.iter().any(|d| b.windows(d.len().max(1)).any(|w| w == d.as_slice())) =>
+                    if u.delimiters.iter().any(|d| b.windows(d.len().max(1)).any(|w| w == d.as_slice()))
+                        || overlaps(u, class).iter().any(|part| b.ends_with(part)) =>
                 {
                     Wrong::Delimiter
                 }
@@ -576,6 +578,12 @@ impl Lower<'_, '_> {
                 let at =
                     build::builtin(opt, Builtin::FindBytes, vec![v.clone(), ir::Expr::new(t, K::Bytes(d.clone()))]);
                 self.valid_because(build::not(build::is_some(at)), FaultKind::CONSTRAINT, span, Wrong::Delimiter)?;
+            }
+            for part in overlaps(u, class) {
+                let t = self.cx.lower_ty(&Ty::Bytes(part.len() as u64));
+                let part = ir::Expr::new(t, K::Bytes(part));
+                let ends = build::builtin(T_BOOL, Builtin::EndsWith, vec![v.clone(), part]);
+                self.valid_because(build::not(ends), FaultKind::CONSTRAINT, span, Wrong::Delimiter)?;
             }
         }
         Ok(())
@@ -743,6 +751,34 @@ impl Lower<'_, '_> {
             },
         }
     }
+}
+
+/// Whether no byte of a set begins a delimiter of an extent.
+fn free_of(extent: &Extent, class: &ir::ByteSet) -> bool {
+    match extent {
+        Extent::Until(u) => u.delimiters.iter().all(|d| d.first().is_some_and(|b| !class.has(*b))),
+        Extent::Length(_) | Extent::Run | Extent::ToEnd | Extent::Close => true,
+    }
+}
+
+/// The ends of a value that would begin a delimiter which the bytes behind the value complete: a
+/// reader finds that one first. Behind the value is the first delimiter, or any, which is left to
+/// the next field.
+fn overlaps(u: &ir::Until, class: Option<&ir::ByteSet>) -> Vec<Vec<u8>> {
+    let behind = if u.peek { &u.delimiters[..] } else { u.delimiters.get(..1).unwrap_or_default() };
+    let mut parts: Vec<Vec<u8>> = vec![];
+    for d in &u.delimiters {
+        for n in 1..d.len() {
+            let (part, rest) = d.split_at(n);
+            let goes_on = behind.iter().any(|b| b.starts_with(rest) || rest.starts_with(b));
+            // What ends with a longer part ends with a shorter one as well.
+            let told = parts.iter().any(|p| part.ends_with(p));
+            if goes_on && !told && class.is_none_or(|c| part.iter().all(|b| c.has(*b))) {
+                parts.push(part.to_vec());
+            }
+        }
+    }
+    parts
 }
 
 /// The digits of a number written as text.
