@@ -226,7 +226,9 @@ pub struct Lower<'c, 'a> {
     /// Messages whose streamed bytes can be read, and how many they are at most.
     pub bodies: HashMap<LocalId, u64>,
     /// Answers, and the parameters that they are read with.
-    pub read_with: HashMap<LocalId, Vec<ir::Expr>>,
+    pub read_with: HashMap<LocalId, Vec<read_with::AskedArg>>,
+    /// The parameters of answers that the requests so far ask for.
+    pub asked_args: Vec<Vec<read_with::AskedArg>>,
     /// Messages whose pieces may be changed on their way.
     pub in_other_pieces: std::collections::HashSet<LocalId>,
     /// Of a message that is being passed on, whose pieces may be changed: the case that its reader
@@ -319,6 +321,7 @@ impl<'c, 'a> Lower<'c, 'a> {
             signal_masked: false,
             bodies: HashMap::new(),
             read_with: HashMap::new(),
+            asked_args: vec![],
             in_other_pieces: Default::default(),
             chunks: None,
             piece: None,

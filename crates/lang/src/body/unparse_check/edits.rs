@@ -409,7 +409,7 @@ impl Lower<'_, '_> {
     }
 
     /// The value of a node now: `Some(None)` as before, `None` not known.
-    fn leaf_now(&self, c: &Changed, e: &X) -> Option<Option<X>> {
+    pub fn leaf_now(&self, c: &Changed, e: &X) -> Option<Option<X>> {
         if let K::UnitParam(Root::This, i) = &*e.kind {
             return Some(c.params.iter().find(|(n, _)| n == i).map(|(_, v)| v.clone()));
         }
