@@ -19,3 +19,9 @@ fn answers_of_edited_requests() {
 fn overlapping_ends() {
     passes("overlapping_ends", 7);
 }
+
+/// Changed fields behind runs, numbers, flags and in cases.
+#[test]
+fn edits_beside_open_ends() {
+    passes("edits_beside", 19);
+}

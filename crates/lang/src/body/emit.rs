@@ -782,7 +782,7 @@ fn overlaps(u: &ir::Until, class: Option<&ir::ByteSet>) -> Vec<Vec<u8>> {
 }
 
 /// The digits of a number written as text.
-fn digits(radix: u8) -> ir::ByteSet {
+pub fn digits(radix: u8) -> ir::ByteSet {
     let mut set = ir::ByteSet::EMPTY;
     for b in b"0123456789abcdefABCDEF" {
         if (*b as char).is_digit(u32::from(radix.clamp(2, 36))) {

@@ -8,5 +8,6 @@ pub mod constraints;
 pub mod counts;
 pub mod edits;
 pub mod list_ends;
+mod neighbours;
 pub mod prefix;
 pub mod whitespace;
