@@ -25,3 +25,9 @@ fn overlapping_ends() {
 fn edits_beside_open_ends() {
     passes("edits_beside", 19);
 }
+
+/// Numbers, lists and empty values where a reader looks for a flag, a case or more of a run.
+#[test]
+fn beginnings() {
+    passes("beginnings", 10);
+}

@@ -190,6 +190,8 @@ pub struct Lower<'c, 'a> {
     /// While a message is written: the set whose run was written last, and the separator owed
     /// before more of the set.
     pub run: Option<(ir::ByteSet, Option<u8>)>,
+    /// The same of runs before it, each with the condition under which nothing stands behind it.
+    pub open_runs: Vec<(ir::ByteSet, ir::Expr)>,
     /// In `on fault`: what the answer's unit asks of the request.
     pub asked: Vec<LocalId>,
     /// Under which condition the message that is being built ends with its connection.
@@ -321,6 +323,7 @@ impl<'c, 'a> Lower<'c, 'a> {
             signal_masked: false,
             bodies: HashMap::new(),
             read_with: HashMap::new(),
+            open_runs: vec![],
             asked_args: vec![],
             in_other_pieces: Default::default(),
             chunks: None,

@@ -4,6 +4,7 @@
 //! them, E0433 if it certainly does not, else guards in front of the message. Each file has one
 //! kind of check.
 
+pub mod byte_values;
 pub mod constraints;
 pub mod counts;
 pub mod edits;
