@@ -26,6 +26,7 @@ mod names_in_c;
 mod page_names;
 mod rebuild;
 mod renamed;
+mod sent_as_read;
 mod std_units;
 mod text;
 mod type_names;

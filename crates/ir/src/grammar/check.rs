@@ -30,7 +30,7 @@ pub(super) fn units(m: &Module, facts: &Facts, out: &mut Vec<Finding>) {
     }
 }
 
-fn name(m: &Module, unit: UnitId, field: &Field) -> String {
+pub(super) fn name(m: &Module, unit: UnitId, field: &Field) -> String {
     let unit = &m.unit(unit).name;
     match &field.name {
         Some(n) => format!("`{unit}.{n}`"),

@@ -13,6 +13,7 @@ mod extents;
 mod ids;
 pub mod late_reads;
 pub mod measure;
+mod message_ends;
 pub mod tail;
 
 pub use tail::{begins_tail, body_needs_tail, edit_path, rule, Rule};
@@ -56,7 +57,7 @@ pub const CODES: &[(&str, &str)] = &[
     ("E0408", "unit parameters of more than 64 bits"),
     ("E0409", "`order by` a field that cannot carry any id"),
     ("E0410", "two protocols of a port begin with the same bytes"),
-    ("E0411", "a run of bytes that swallows the next field"),
+    ("E0411", "a run of bytes that swallows the next field, or the next message"),
     ("E0412", "a message too large to be held"),
     ("E0413", "a delimiter or literal without bytes"),
     ("E0414", "bytes are read that have flowed by"),
@@ -100,6 +101,7 @@ pub fn analyze(m: &mut Module) -> Vec<Finding> {
     check::units(m, &facts, &mut findings);
     check::protocols(m, &facts, &mut findings);
     datagrams::check(m, &mut findings);
+    message_ends::check(m, &facts, &mut findings);
     findings
 }
 

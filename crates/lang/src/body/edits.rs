@@ -96,8 +96,11 @@ impl Lower<'_, '_> {
     /// The bytes of a field's extent: its delimiter stays where it is.
     fn edit_body(&mut self, e: ir::Expr, at: (ir::UnitId, FieldId), field: &ir::Field, span: Span) -> R<ir::Block> {
         let mut bare = field.clone();
-        if let FieldKind::Number { until, .. } = &mut bare.kind {
-            *until = None;
+        match &mut bare.kind {
+            FieldKind::Number { until, .. } => *until = None,
+            // Any delimiter may be the one that stands behind it.
+            FieldKind::Bytes { extent: ir::Extent::Until(u), .. } => u.peek = true,
+            _ => {}
         }
         if let Some(ranges) = &field.within {
             let ok = ir::Expr::new(crate::compiler::T_BOOL, K::InRanges(e.clone(), ranges.clone()));
@@ -112,11 +115,6 @@ impl Lower<'_, '_> {
         // The guards stand before the message is sent, the writing inside of it.
         let guards: ir::Block = body.extract_if_require();
         self.out.extend(guards);
-        if let FieldKind::Bytes { extent: ir::Extent::Until(u), .. } = &field.kind {
-            if !u.peek {
-                body.truncate(1);
-            }
-        }
         self.blank_edit(at.0, at.1, &mut body);
         Ok(body)
     }
@@ -257,20 +255,26 @@ impl Lower<'_, '_> {
             }
             _ => None,
         });
-        let made = self.finished(target, span);
+        let params = self.reader_knows(&target, proto, response, span);
+        let made = params.and_then(|params| self.finished(target, params, span));
         self.chunks = None;
         made
     }
 
     /// A message with its edits, whose unit still holds.
-    pub(super) fn finished(&mut self, target: EditedMessage, span: Span) -> R<ir::Outgoing> {
+    pub(super) fn finished(
+        &mut self,
+        target: EditedMessage,
+        params: Vec<(u32, ir::Expr)>,
+        span: Span,
+    ) -> R<ir::Outgoing> {
         let EditedMessage { unit, msg, known, mut edits } = target;
         let mut values = self.settle(unit, msg, &known, &mut edits);
         for (name, v) in &known {
             let (Some(m), Vk::Pure(v)) = (self.cx.units[unit.index()].member(name), &v.kind) else { continue };
             values.push((m.field, v.clone()));
         }
-        self.still_owed(Changed { unit, msg, values, edits: &edits, span, again: None })?;
+        self.still_owed(Changed { unit, msg, values, edits: &edits, params, span, again: None })?;
         Ok(ir::Outgoing::Pass { msg, edits })
     }
 

@@ -4,6 +4,7 @@
 #![allow(clippy::wildcard_enum_match_arm, reason = "its functions look for a few kinds of ExprKind and FieldKind")]
 
 use super::built_message::{FieldSource, Fields, Piece};
+use super::unparse_check::byte_values::free_of;
 use super::unparse_check::constraints::same_sum;
 use super::wrong_value::Wrong;
 use super::Lower;
@@ -11,7 +12,7 @@ use crate::compiler::{Reported, R, T_BOOL, T_U32, T_U64};
 use crate::ir_builder as build;
 use crate::ty::{Elem, Ty};
 use crate::val::{Val, Vk};
-use ir::{BinOp, Builtin, Emit, ExprKind as K, Extent, FaultKind, FieldId, FieldKind, StmtKind};
+use ir::{BinOp, Emit, ExprKind as K, Extent, FaultKind, FieldId, FieldKind, StmtKind};
 use wireloom_ir as ir;
 use wireloom_syntax::ast::{Expr, ExprKind, Span};
 use wireloom_syntax::Diagnostic;
@@ -31,19 +32,33 @@ impl Lower<'_, '_> {
             | Emit::Mark(_)
             | Emit::Whole { .. } => ir::ByteSet::ALL,
         };
-        self.emit_from(span, e, &first);
+        self.emit_from(span, e, &first, 0);
     }
 
     /// Writes something that begins with a byte of a set. Two runs that would flow together are
-    /// kept apart by the blank between them, and refused if there is none.
-    fn emit_from(&mut self, span: Span, e: Emit, first: &ir::ByteSet) {
-        match self.run.take().filter(|(class, _)| class.intersects(first)) {
-            Some((_, Some(b))) => self.separator(b, span),
-            // The error has been reported, and the rest is checked all the same.
-            Some((class, None)) => {
-                let _ = self.ends_run(&class, &e, span);
+    /// kept apart by the blank between them, and refused if there is none. `least`: of its bytes.
+    fn emit_from(&mut self, span: Span, e: Emit, first: &ir::ByteSet, least: u64) {
+        let mut open = std::mem::take(&mut self.open_runs);
+        if let Some((class, blank)) = self.run.take() {
+            match blank {
+                Some(b) if class.intersects(first) => self.separator(b, span),
+                Some(_) => {}
+                None => open.push((class, build::boolean(true))),
             }
-            None => {}
+        }
+        for (class, when) in open {
+            // An error has been reported, and the rest is checked all the same.
+            if class.intersects(first) {
+                let _ = self.ends_run(&class, &when, &e, span);
+            }
+            // Behind nothing the run is open still.
+            if let (Emit::Bytes(v), 0) = (&e, least) {
+                if !matches!(&*v.kind, K::Bytes(b) if !b.is_empty()) {
+                    let empty = build::cmp(BinOp::Eq, build::len_bytes(v.clone()), build::u64(0));
+                    let when = crate::fold::fold(&self.cx.m, &build::and(when, empty));
+                    self.open_runs.push((class, when));
+                }
+            }
         }
         self.push(span, StmtKind::Emit(e));
     }
@@ -55,8 +70,13 @@ impl Lower<'_, '_> {
 
     /// Before and at the end of a loop's body it is not known what was written last.
     pub(super) fn settle_run(&mut self, span: Span) {
-        if let Some((_, Some(b))) = self.run.take() {
-            self.separator(b, span);
+        match self.run.take() {
+            Some((_, Some(b))) => self.separator(b, span),
+            Some((_, None)) => self.unsure(),
+            None => {}
+        }
+        if !std::mem::take(&mut self.open_runs).is_empty() {
+            self.unsure();
         }
     }
 
@@ -103,15 +123,29 @@ impl Lower<'_, '_> {
                 }
                 continue;
             }
-            if let FieldKind::Flag { value } = &ir_field.kind {
-                self.no_flag(fields, value, fields.value(*f), &seq[i + 1..], fields.span)?;
+            match &ir_field.kind {
+                FieldKind::Flag { value } => {
+                    self.no_flag(fields, value, fields.value(*f), &seq[i + 1..], fields.span)?;
+                }
+                FieldKind::Switch { cases } => {
+                    if let Some(chosen) = self.chosen_case(fields, *f, cases) {
+                        self.no_other_case(fields, cases, chosen, &seq[i + 1..], fields.span)?;
+                    }
+                }
+                FieldKind::Bytes { extent: Extent::Until(u), .. } if u.peek => {
+                    self.delimited(fields, &u.delimiters, &seq[i + 1..], fields.span)?;
+                }
+                FieldKind::List { extent: ir::ListExtent::Until(u), .. } if u.peek => {
+                    self.delimited(fields, &u.delimiters, &seq[i + 1..], fields.span)?;
+                }
+                _ => {}
             }
             self.emit_field(fields, *f, &ir_field)?;
         }
         Ok(())
     }
 
-    fn bit_part(&mut self, v: ir::Expr, shift: u8, width: u8) -> ir::Expr {
+    pub fn bit_part(&mut self, v: ir::Expr, shift: u8, width: u8) -> ir::Expr {
         let v = self.recast(T_U64, v);
         let mask = if width >= 64 { u64::MAX } else { (1 << width) - 1 };
         let masked = build::bin(T_U64, BinOp::BitAnd, v, build::u64(mask));
@@ -351,9 +385,9 @@ impl Lower<'_, '_> {
             FieldKind::Flag { value } => {
                 let Some(cond) = fields.value(f).cloned() else { return Ok(()) };
                 let value = value.clone();
-                let run = self.run;
+                let open = (self.run, self.open_runs.clone());
                 let ((), then) = self.sub(|s| s.emit_const(&value, span));
-                self.run = run;
+                (self.run, self.open_runs) = open;
                 self.push(span, StmtKind::If { cond, then, other: vec![] });
                 Ok(())
             }
@@ -434,7 +468,7 @@ impl Lower<'_, '_> {
         if let Some(blank) = self.blank_before(fields.unit, f, &v) {
             self.emit(span, Emit::Bytes(blank));
         }
-        self.emit_from(span, Emit::Bytes(v), class.as_ref().unwrap_or(&ir::ByteSet::ALL));
+        self.emit_from(span, Emit::Bytes(v), class.as_ref().unwrap_or(&ir::ByteSet::ALL), *min);
         if let (Extent::Run, Some(c)) = (extent, class) {
             self.run = Some((*c, None));
         }
@@ -482,12 +516,13 @@ impl Lower<'_, '_> {
         match (&source.kind, &target.kind) {
             (
                 FieldKind::Bytes { min: a, max: m, class: Some(c), .. },
-                FieldKind::Bytes { min: b, max: n, class: Some(d), .. },
-            ) => a >= b && m <= n && c.is_subset(d),
+                FieldKind::Bytes { min: b, max: n, class: Some(d), extent, .. },
+            ) if free_of(extent, c) => a >= b && m <= n && c.is_subset(d),
+            // One delimiter stood behind the value, and stands there again.
             (
                 FieldKind::Bytes { min: a, max: m, class: c, extent: Extent::Until(u), .. },
                 FieldKind::Bytes { min: b, max: n, class: d, extent: Extent::Until(w), .. },
-            ) => a >= b && m <= n && c == d && u == w,
+            ) => a >= b && m <= n && c == d && u == w && u.delimiters.len() == 1,
             _ => false,
         }
     }
@@ -518,67 +553,6 @@ impl Lower<'_, '_> {
             found = Some(field);
         }
         found
-    }
-
-    /// Bytes of a bytes field have its sizes, its set, and no delimiter.
-    pub(super) fn valid_bytes(&mut self, v: &ir::Expr, field: &FieldKind, span: Span) -> R<()> {
-        let FieldKind::Bytes { min, max, class, extent, .. } = field else { return Err(Reported) };
-        let (min, max, class) = (*min, *max, class.as_ref());
-        let len = build::len_bytes(v.clone());
-        if let K::Bytes(b) = &*v.kind {
-            let why;
-            let wrong = match extent {
-                _ if (b.len() as u64) < min => {
-                    why = format!("it has less than {min} bytes");
-                    Wrong::Value(&why)
-                }
-                _ if b.len() as u64 > max => {
-                    why = format!("it has more than {max} bytes");
-                    Wrong::Value(&why)
-                }
-                _ if class.is_some_and(|c| !b.iter().all(|x| c.has(*x))) => {
-                    Wrong::Value("a byte of it is not in the field's set")
-                }
-                Extent::Until(u)
-                    if u.delimiters.iter().any(|d| b.windows(d.len().max(1)).any(|w| w == d.as_slice())) =>
-                {
-                    Wrong::Delimiter
-                }
-                Extent::Length(_) | Extent::Until(_) | Extent::Run | Extent::ToEnd | Extent::Close => return Ok(()),
-            };
-            return self.valid_because(build::boolean(false), FaultKind::CONSTRAINT, span, wrong);
-        }
-        if min > 0 {
-            self.valid(build::cmp(BinOp::Ge, len.clone(), build::u64(min)), FaultKind::CONSTRAINT, span)?;
-        }
-        let known = match self.cx.m.types.get(v.ty.index()) {
-            Some(ir::Ty::Bytes(n)) => *n,
-            _ => u64::MAX,
-        };
-        if known > max {
-            self.valid(build::cmp(BinOp::Le, len, build::u64(max)), FaultKind::TOO_LONG, span)?;
-        }
-        if let Some(c) = class {
-            let digits = matches!(&*v.kind, K::Builtin(Builtin::TextU64, _)) && (b'0'..=b'9').all(|d| c.has(d));
-            let date = matches!(&*v.kind, K::Builtin(Builtin::HttpDate, _)) && (b' '..=b'z').all(|d| c.has(d));
-            if !digits && !date {
-                let ok = self.all_in(v, c);
-                self.valid(ok, FaultKind::CONSTRAINT, span)?;
-            }
-        }
-        if let Extent::Until(u) = extent {
-            for d in &u.delimiters {
-                if class.is_some_and(|c| d.iter().any(|b| !c.has(*b))) {
-                    continue;
-                }
-                let t = self.cx.lower_ty(&Ty::Bytes(d.len() as u64));
-                let opt = self.cx.lower_ty(&crate::ty::U32.option());
-                let at =
-                    build::builtin(opt, Builtin::FindBytes, vec![v.clone(), ir::Expr::new(t, K::Bytes(d.clone()))]);
-                self.valid_because(build::not(build::is_some(at)), FaultKind::CONSTRAINT, span, Wrong::Delimiter)?;
-            }
-        }
-        Ok(())
     }
 
     /// Where a length is given as well as the bytes, they must agree.
@@ -613,22 +587,15 @@ impl Lower<'_, '_> {
         cases: &[ir::Case],
         span: Span,
     ) -> R<()> {
-        let chosen = match fields.cases.iter().find(|(s, _)| *s == f) {
-            Some((_, n)) => *n as usize,
-            None => match self.default_case(fields, cases) {
-                Some(n) => n,
-                None => {
-                    let names: Vec<String> = cases.iter().filter_map(|c| c.name.clone()).collect();
-                    let what = ir_field.name.as_ref().map_or("a switch".to_string(), |n| format!("the switch `{n}`"));
-                    return Err(self.cx.report(
-                        Diagnostic::error("E0428", fields.span, format!("{what} needs one of its cases"))
-                            .hint(format!("give one of: {}", names.join(", "))),
-                    ));
-                }
-            },
+        let Some(chosen) = self.chosen_case(fields, f, cases) else {
+            let names: Vec<String> = cases.iter().filter_map(|c| c.name.clone()).collect();
+            let what = ir_field.name.as_ref().map_or("a switch".to_string(), |n| format!("the switch `{n}`"));
+            return Err(self.cx.report(
+                Diagnostic::error("E0428", fields.span, format!("{what} needs one of its cases"))
+                    .hint(format!("give one of: {}", names.join(", "))),
+            ));
         };
         let Some(case) = cases.get(chosen) else { return Err(Reported) };
-        self.no_other_case(fields, cases, chosen, span)?;
         if let ir::Guard::Literal { values, peek: false } = &case.guard {
             let v = values.first().cloned().unwrap_or_default();
             self.emit_const(&v, span);
@@ -645,6 +612,12 @@ impl Lower<'_, '_> {
         }
         self.push(span, StmtKind::If { cond: build::not(without), then, other: vec![] });
         made
+    }
+
+    /// The case that is written.
+    pub fn chosen_case(&self, fields: &Fields, f: FieldId, cases: &[ir::Case]) -> Option<usize> {
+        let named = fields.cases.iter().find(|(s, _)| *s == f).map(|(_, n)| *n as usize);
+        named.or_else(|| self.default_case(fields, cases))
     }
 
     /// The case taken when none is named: one without fields of its own.
@@ -746,7 +719,7 @@ impl Lower<'_, '_> {
 }
 
 /// The digits of a number written as text.
-fn digits(radix: u8) -> ir::ByteSet {
+pub fn digits(radix: u8) -> ir::ByteSet {
     let mut set = ir::ByteSet::EMPTY;
     for b in b"0123456789abcdefABCDEF" {
         if (*b as char).is_digit(u32::from(radix.clamp(2, 36))) {

@@ -106,10 +106,14 @@ impl Lower<'_, '_> {
             return Err(self.while_held(span, "reads a message"));
         }
         self.impure = true;
-        let args = self.reader_params(unit, span)?;
+        let before = std::mem::take(&mut self.asked_args);
+        let args = self.reader_params(unit, span);
+        let asked = std::mem::replace(&mut self.asked_args, before);
+        let args = args?;
         let (m, ok) = (self.new_local("kept", &Ty::Msg(unit)), self.new_local("", &Ty::Bool));
         self.push(span, StmtKind::Parse { unit, kept: Some(args), bytes, dst: m, ok });
         self.bodies.insert(m, max);
+        self.read_with.extend(asked.into_iter().map(|args| (m, args)));
         let whole = self.local_expr(ok);
         let cond = there.map_or(whole.clone(), |there| build::and(there, whole));
         let cond = self.temp("", &Ty::Bool, cond, span);
@@ -158,7 +162,7 @@ impl Lower<'_, '_> {
                 self.all_there(*msg, unit, span)?;
                 let mut edits = edits.clone();
                 edits.extend(self.pending.iter().filter(|(m, _)| m == msg).map(|(_, e)| e.clone()));
-                self.finished(EditedMessage { unit, msg: *msg, known: o.fields.clone(), edits }, span)?
+                self.finished(EditedMessage { unit, msg: *msg, known: o.fields.clone(), edits }, vec![], span)?
             }
         };
         let ty = Ty::Bytes(max);

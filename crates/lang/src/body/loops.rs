@@ -139,6 +139,7 @@ impl Lower<'_, '_> {
         self.locals.truncate(s.locals);
         self.bounds.retain(|l, _| l.index() < s.locals);
         self.origins.retain(|l, _| l.index() < s.locals);
+        self.read_with.retain(|l, _| l.index() < s.locals);
         self.walked.retain(|_, l| l.index() < s.locals);
         self.cx.diags.truncate(s.diags);
         self.pending.truncate(s.pending);

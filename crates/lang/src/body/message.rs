@@ -27,7 +27,7 @@ impl Lower<'_, '_> {
                 let mut fields = self.fields_of(u, fields, span)?;
                 let params = self.answer_params(u);
                 fields.params = params.iter().map(|l| self.local_expr(*l)).collect();
-                let outer = (self.run.take(), self.ends.take());
+                let outer = (self.run.take(), self.ends.take(), std::mem::take(&mut self.open_runs));
                 let building = std::mem::replace(&mut self.building, true);
                 let before = std::mem::take(&mut self.validity);
                 let (made, block) = self.sub(|s| s.emit_unit(&fields));
@@ -35,6 +35,7 @@ impl Lower<'_, '_> {
                 let validity = std::mem::replace(&mut self.validity, before);
                 let run = std::mem::replace(&mut self.run, outer.0);
                 let ends = std::mem::replace(&mut self.ends, outer.1);
+                self.open_runs = outer.2;
                 made?;
                 let known = self.known_of(&fields);
                 let kind = OutKind::Built(block);

@@ -36,6 +36,7 @@ pub mod passed_on;
 pub mod path_conditions;
 pub mod patterns;
 pub mod protocol_clauses;
+mod read_with;
 pub mod sends;
 mod split;
 pub mod stmts;
@@ -189,6 +190,8 @@ pub struct Lower<'c, 'a> {
     /// While a message is written: the set whose run was written last, and the separator owed
     /// before more of the set.
     pub run: Option<(ir::ByteSet, Option<u8>)>,
+    /// The same of runs before it, each with the condition under which nothing stands behind it.
+    pub open_runs: Vec<(ir::ByteSet, ir::Expr)>,
     /// In `on fault`: what the answer's unit asks of the request.
     pub asked: Vec<LocalId>,
     /// Under which condition the message that is being built ends with its connection.
@@ -224,6 +227,10 @@ pub struct Lower<'c, 'a> {
     pub signal_masked: bool,
     /// Messages whose streamed bytes can be read, and how many they are at most.
     pub bodies: HashMap<LocalId, u64>,
+    /// Answers, and the parameters that they are read with.
+    pub read_with: HashMap<LocalId, Vec<read_with::AskedArg>>,
+    /// The parameters of answers that the requests so far ask for.
+    pub asked_args: Vec<Vec<read_with::AskedArg>>,
     /// Messages whose pieces may be changed on their way.
     pub in_other_pieces: std::collections::HashSet<LocalId>,
     /// Of a message that is being passed on, whose pieces may be changed: the case that its reader
@@ -315,6 +322,9 @@ impl<'c, 'a> Lower<'c, 'a> {
             signal_defaults: vec![],
             signal_masked: false,
             bodies: HashMap::new(),
+            read_with: HashMap::new(),
+            open_runs: vec![],
+            asked_args: vec![],
             in_other_pieces: Default::default(),
             chunks: None,
             piece: None,

@@ -1,6 +1,7 @@
 //! The clauses of a protocol about one message: `refuse`, the parameters of the answer's unit,
 //! `pipeline when`, `matches`, and `status` and `class` of an answer.
 
+use super::read_with::AskedArg;
 use super::Lower;
 use crate::compiler::{Reported, R, T_U32};
 use crate::ir_builder as build;
@@ -219,7 +220,7 @@ impl Lower<'_, '_> {
             return self.ask_for(proto, v, span, Asking { received: true, judged: judged && !parsed, ..asking });
         }
         let seen = self.received(&o);
-        let start = self.start();
+        let (start, before) = (self.start(), self.asked_args.len());
         let (made, block) = self.sub(|s| s.ask_for(proto, &seen, span, asking));
         let all = made?;
         if !self.is_changed(o.unit, msg, &edits, &block, &all) {
@@ -227,6 +228,7 @@ impl Lower<'_, '_> {
             return Ok(all);
         }
         self.go_back(start);
+        self.asked_args.truncate(before);
         self.settle(o.unit, msg, &o.fields, &mut edits);
         self.ask_again(proto, o.unit, ir::Outgoing::Pass { msg, edits }, span, asking)
     }
@@ -281,11 +283,18 @@ impl Lower<'_, '_> {
         asking: Asking,
     ) -> R<Asked> {
         let (dst, ok) = (self.new_local("", &Ty::Msg(unit)), self.new_local("", &Ty::Bool));
+        let edited = match &msg {
+            ir::Outgoing::Pass { msg, edits } => Some((*msg, edits.clone())),
+            ir::Outgoing::Built { .. } | ir::Outgoing::Nothing => None,
+        };
         self.push(span, StmtKind::Reread { msg, dst, ok });
         let there = self.local_expr(ok);
         self.guard(there, ir::FaultKind::CONSTRAINT, span);
         let again = Val::path(Ty::Msg(unit), build::msg(dst));
         let all = self.ask_for(proto, &again, span, asking)?;
+        if let Some((of, edits)) = edited {
+            self.as_before(unit, dst, of, &edits);
+        }
         Ok(Asked { args: self.held_values(all.args, span), clauses: self.held_values(all.clauses, span) })
     }
 
@@ -412,11 +421,23 @@ impl Lower<'_, '_> {
             _ => None,
         });
         self.in_protocol(info.module, span, vec![("request", request.clone())], |s| {
-            let arg = |(i, (name, t)): (usize, &(String, Ty))| match given(i, name) {
-                Some((_, e)) => s.expr_as(e, t),
-                None => Ok(s.zero(t)),
-            };
-            let made = params.iter().enumerate().map(arg).collect::<R<Vec<_>>>();
+            let (mut all, mut made) = (vec![], Ok(vec![]));
+            for (i, (name, t)) in params.iter().enumerate() {
+                let (from, known) = (s.out.len(), s.locals.len());
+                let value = match given(i, name) {
+                    Some((_, e)) => s.expr_as(e, t),
+                    None => Ok(s.zero(t)),
+                };
+                match (value, &mut made) {
+                    (Ok(v), Ok(made)) => {
+                        all.push(AskedArg::new(&s.out[from..], v.clone(), known));
+                        made.push(v);
+                    }
+                    (Err(e), _) => made = Err(e),
+                    (Ok(_), Err(_)) => {}
+                }
+            }
+            s.asked_args.push(all);
             let shares = pipeline.map(|e| s.cond(e)).collect::<R<Vec<_>>>();
             let kept = s.kept_for_answer(&info);
             let (made, shares, kept) = (made?, shares?.into_iter().reduce(build::or), kept?);

@@ -5,6 +5,7 @@
 
 use super::destination::{Joined, Sink};
 use super::protocol_clauses::Asked;
+use super::read_with::alike;
 use super::{Kind, Lower};
 use crate::compiler::{Reported, R, T_BOOL, T_U16, T_U32, T_U64};
 use crate::ir_builder as build;
@@ -466,11 +467,15 @@ impl Lower<'_, '_> {
         self.can_call(e.span)?;
         let (p, index) = self.target(port)?;
         let within = self.within(p, within.as_ref())?;
-        self.calls(msg, &Sink::Call { port: p, index, within, span: e.span })?;
+        let before = std::mem::take(&mut self.asked_args);
+        let made = self.calls(msg, &Sink::Call { port: p, index, within, span: e.span });
+        let with = alike(std::mem::replace(&mut self.asked_args, before));
+        made?;
         let unit = self.response_unit(p, e.span)?;
         self.push(e.span, StmtKind::Await { hold: false, hold_req: false, live: vec![] });
         self.epoch += 1;
         let dst = self.new_local("", &Ty::Msg(unit));
+        self.read_with.extend(with.map(|args| (dst, args)));
         self.note_body(dst, p);
         Ok((dst, unit, ir::Expr::new(T_U16, K::PartStatus(build::u32(0)))))
     }
@@ -490,6 +495,8 @@ impl Lower<'_, '_> {
         self.push(span, StmtKind::Await { hold: false, hold_req: false, live: vec![] });
         self.epoch += 1;
         let dst = self.new_local("", &Ty::Msg(unit));
+        let with = alike(std::mem::take(&mut self.asked_args));
+        self.read_with.extend(with.map(|args| (dst, args)));
         if self.copy {
             return Ok(());
         }

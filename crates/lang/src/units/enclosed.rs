@@ -160,9 +160,9 @@ impl Builder<'_, '_> {
         }
         let mut b = Builder::new(self.cx, id, module);
         b.end = Some(end);
-        b.unit(&u);
+        let whole = b.unit(&u);
         let info = &mut self.cx.units[id.index()];
-        (info.of, info.ok) = (Some(of), true);
+        (info.of, info.ok) = (Some(of), whole);
         Ok(id)
     }
 

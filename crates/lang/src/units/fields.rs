@@ -48,6 +48,8 @@ pub struct Builder<'c, 'a> {
     /// The conditions for each item of the current list; they cannot stand before the list. None:
     /// no condition is allowed.
     pub item_guards: Option<Vec<ir::Expr>>,
+    /// A field is in error, and left out.
+    failed: bool,
 }
 
 struct BitField {
@@ -82,21 +84,25 @@ impl<'c, 'a> Builder<'c, 'a> {
             end: None,
             passed_as: vec![],
             item_guards: None,
+            failed: false,
         }
     }
 
-    pub fn unit(mut self, u: &ast::Unit) {
+    /// Gives whether all of its fields are there.
+    pub fn unit(mut self, u: &ast::Unit) -> bool {
         self.fields(&u.fields);
         self.finish_computed();
         let unit = &mut self.cx.m.units[self.id.index()];
         unit.tail = self.seq.len() as u32;
         unit.body = self.seq;
+        !self.failed
     }
 
     pub fn fields(&mut self, fields: &[Field]) {
         for f in fields {
             // A field in error is reported where it stands; the others are still checked.
             let made = self.field(f);
+            self.failed |= made.is_err();
             self.cx.settle(made, f.span);
         }
         self.end_bits();

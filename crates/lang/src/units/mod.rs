@@ -42,8 +42,9 @@ impl Compiler<'_> {
     pub fn unit_item(&mut self, module: ModId, u: &ast::Unit, doc: &str) -> R<ir::UnitId> {
         let before = self.errors();
         let id = self.new_unit(module, u, doc);
-        fields::Builder::new(self, id, module).unit(u);
-        let ok = self.errors() == before;
+        // An error of the parser was counted before.
+        let whole = fields::Builder::new(self, id, module).unit(u);
+        let ok = whole && self.errors() == before;
         self.units[id.index()].ok = ok;
         // A unit that cannot be used still has a name and fields: its users are checked.
         Ok(id)

@@ -52,8 +52,8 @@ impl Builder<'_, '_> {
         let before = self.cx.errors();
         let mut b = Builder::new(self.cx, id, module);
         b.big = big;
-        b.unit(&u);
-        self.cx.units[id.index()].ok = self.cx.errors() == before;
+        let whole = b.unit(&u);
+        self.cx.units[id.index()].ok = whole && self.cx.errors() == before;
         self.cx.record_units.insert(id, (r, big));
         Ok(id)
     }

@@ -145,7 +145,9 @@ pub static CODES: &[Code] = &[
         "One of these holds:\n\n\
          - A run of bytes in a set takes every byte of the set. The next field needs a byte of \
          this set.\n\
-         - A field reads to the end. The next field gets no bytes.",
+         - A field reads to the end. The next field gets no bytes.\n\
+         - A message on a connection ends in a run, a number without a delimiter or a flag. Its \
+         reader looks at the next message to find the end.",
         "charset d = '0'..='9'\nunit U { n: token<9> of d  \"0\" }\n"),
     code("E0412", "a message that is too large to be held",
         "The program reads fields behind the head, so the whole message is held. A held message \

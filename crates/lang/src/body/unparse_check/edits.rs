@@ -7,7 +7,8 @@
 //!
 //! - `require`s;
 //! - the conditions of a switch (the parsed case must be the one that the next reader takes);
-//! - lengths, counts and arguments of units.
+//! - lengths, counts and arguments of units;
+//! - what stands before a changed field and has no end of its own (`neighbours.rs`).
 //!
 //! Each condition is evaluated with the old and with the new values. A question about a list has an
 //! answer if its name is known at compile time. Sometimes the answer is not known, as for an
@@ -15,6 +16,7 @@
 //! before it is sent. The result of that parse gives the answer.
 
 use super::super::Lower;
+use super::neighbours::OpenEnd;
 use crate::compiler::{R, T_U64};
 use crate::ir_builder as build;
 use crate::ty::Ty;
@@ -32,6 +34,8 @@ pub struct Changed<'a> {
     /// The values of fields now.
     pub values: Vec<(FieldId, X)>,
     pub edits: &'a [Edit],
+    /// Parameters of its unit that its next reader may know otherwise, and how.
+    pub params: Vec<(u32, X)>,
     pub span: Span,
     /// Conditions that only a new parse can decide.
     pub again: Option<Again>,
@@ -48,11 +52,11 @@ pub struct Again {
 }
 
 impl Changed<'_> {
-    fn value(&self, f: FieldId) -> Option<&X> {
+    pub fn value(&self, f: FieldId) -> Option<&X> {
         self.values.iter().find(|(g, _)| *g == f).map(|(_, v)| v)
     }
 
-    fn edited(&self, l: FieldId) -> bool {
+    pub fn edited(&self, l: FieldId) -> bool {
         self.edits
             .iter()
             .any(|e| matches!(e, Edit::Remove { list, .. } | Edit::Append { list, .. } if list.first() == Some(&l)))
@@ -66,22 +70,32 @@ impl Changed<'_> {
 impl Lower<'_, '_> {
     /// Guards, before the message is sent, the unit's conditions on the changed parts.
     pub fn still_owed(&mut self, mut c: Changed) -> R<()> {
-        if c.values.is_empty() && c.edits.is_empty() {
+        if c.values.is_empty() && c.edits.is_empty() && c.params.is_empty() {
             return Ok(());
         }
         let body = self.cx.m.units[c.unit.index()].body.clone();
-        self.fields_owed(&mut c, &body, &build::boolean(true))?;
+        self.fields_owed(&mut c, &body, &build::boolean(true), vec![])?;
         match c.again.take() {
             Some(a) => self.read_again(&c, a),
             None => Ok(()),
         }
     }
 
-    /// `taken`: under which condition the fields are there.
+    /// `taken`: under which condition the fields are there. `before`: what stands before them and
+    /// has no end of its own. Gives what does behind them.
     #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-    fn fields_owed(&mut self, c: &mut Changed, body: &[FieldId], taken: &X) -> R<()> {
+    fn fields_owed(
+        &mut self,
+        c: &mut Changed,
+        body: &[FieldId],
+        taken: &X,
+        mut before: Vec<OpenEnd>,
+    ) -> R<Vec<OpenEnd>> {
         for f in body {
             let field = self.field_ir(c.unit, *f);
+            if !matches!(field.kind, FieldKind::Switch { .. }) || c.edited(*f) {
+                self.ends_hold(c, *f, &before, taken);
+            }
             match &field.kind {
                 FieldKind::Require { cond } => self.holds_still(c, cond, taken, field.bad)?,
                 FieldKind::Bytes { extent: Extent::Length(n), trim: None, .. } => match c.value(*f) {
@@ -102,11 +116,12 @@ impl Lower<'_, '_> {
                         self.stays(c, a, taken)?;
                     }
                 }
-                FieldKind::Switch { cases } => self.case_stays(c, *f, cases, taken)?,
+                FieldKind::Switch { cases } => self.case_stays(c, *f, cases, (taken, &before))?,
                 _ => {}
             }
+            before = self.open_behind(c, *f, before, taken);
         }
-        Ok(())
+        Ok(before)
     }
 
     /// A list ends where it did, or where its edits have put its last item.
@@ -118,6 +133,11 @@ impl Lower<'_, '_> {
         taken: &X,
     ) -> R<()> {
         let edited = c.edited(f);
+        if let FieldKind::Unit { args, .. } = self.field_ir(c.unit, element).kind {
+            for a in &args {
+                self.stays(c, a, taken)?;
+            }
+        }
         match extent {
             ListExtent::Count(n) if !edited => return self.stays(c, n, taken),
             ListExtent::Count(_) => self.again_always(c),
@@ -163,12 +183,30 @@ impl Lower<'_, '_> {
         }
     }
 
+    /// The message parsed again, at least under a condition.
+    pub fn again_when(&mut self, c: &mut Changed, when: &X) -> LocalId {
+        let again = self.again(c, &build::boolean(true));
+        again.when = build::or(again.when.clone(), when.clone());
+        again.msg
+    }
+
+    /// A condition over the message that is parsed again.
+    pub fn owes_again(&mut self, c: &mut Changed, ok: X, kind: FaultKind) {
+        self.again(c, &build::boolean(true)).owed.push((ok, kind));
+    }
+
     /// The changed message is parsed again in any case.
     fn again_always(&mut self, c: &mut Changed) {
         self.again(c, &build::boolean(true)).when = build::boolean(true);
     }
 
-    fn case_stays(&mut self, c: &mut Changed, switch: FieldId, cases: &[ir::Case], taken: &X) -> R<()> {
+    fn case_stays(
+        &mut self,
+        c: &mut Changed,
+        switch: FieldId,
+        cases: &[ir::Case],
+        (taken, before): (&X, &[OpenEnd]),
+    ) -> R<()> {
         // A list in one of the cases was edited.
         if c.edited(switch) {
             self.again_always(c);
@@ -196,7 +234,8 @@ impl Lower<'_, '_> {
                 }
                 self.holds_still(c, &cond, &here, FaultKind::CONSTRAINT)?;
             }
-            self.fields_owed(c, &case.fields, &here)?;
+            let before = self.in_case(switch, cases, n, before, &here);
+            self.fields_owed(c, &case.fields, &here, before)?;
         }
         Ok(())
     }
@@ -231,7 +270,7 @@ impl Lower<'_, '_> {
     }
 
     /// The case as which this one is passed on, if the grammar says that it is another.
-    fn passed_as(&self, unit: ir::UnitId, case: &ir::Case) -> Option<usize> {
+    pub fn passed_as(&self, unit: ir::UnitId, case: &ir::Case) -> Option<usize> {
         case.fields.iter().find_map(|f| {
             let FieldKind::Pass { how: ir::PassRule::As { case, .. } } = self.field_ir(unit, *f).kind else {
                 return None;
@@ -341,6 +380,12 @@ impl Lower<'_, '_> {
             return Ok(());
         }
         let (made, block) = self.sub(|s| {
+            // It is parsed under the parameters that it came with.
+            for (i, now) in &c.params {
+                let was = X::new(now.ty, K::UnitParam(Root::Local(c.msg), *i));
+                let same = crate::fold::fold(&s.cx.m, &build::cmp(BinOp::Eq, was, now.clone()));
+                s.valid(same, FaultKind::CONSTRAINT, c.span)?;
+            }
             s.push(
                 c.span,
                 StmtKind::Reread {
@@ -396,7 +441,10 @@ impl Lower<'_, '_> {
     }
 
     /// The value of a node now: `Some(None)` as before, `None` not known.
-    fn leaf_now(&self, c: &Changed, e: &X) -> Option<Option<X>> {
+    pub fn leaf_now(&self, c: &Changed, e: &X) -> Option<Option<X>> {
+        if let K::UnitParam(Root::This, i) = &*e.kind {
+            return Some(c.params.iter().find(|(n, _)| n == i).map(|(_, v)| v.clone()));
+        }
         let Some(p) = ir::walk::path_of(e).filter(|p| p.root == Root::This) else { return Some(None) };
         let Some(Step::Field(f)) = p.steps.first() else { return Some(None) };
         let whole = p.steps.len() == 1;

@@ -4,9 +4,11 @@
 //! them, E0433 if it certainly does not, else guards in front of the message. Each file has one
 //! kind of check.
 
+pub mod byte_values;
 pub mod constraints;
 pub mod counts;
 pub mod edits;
 pub mod list_ends;
+mod neighbours;
 pub mod prefix;
 pub mod whitespace;
