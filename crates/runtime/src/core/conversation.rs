@@ -19,7 +19,7 @@ use super::ejection::Why;
 use super::input::{FoundMessage, Parsed};
 use super::ports::NO_HANDLER;
 use super::slab::Id;
-use super::types::{flag, Complaint, Conn, Mode, Pooling, Sink, Start, Target, CLIENT, NO_GROUP};
+use super::types::{begin, flag, Complaint, Conn, Mode, Pooling, Sink, Start, Target, CLIENT, NO_GROUP};
 use super::{Core, Raw, HIGH, STORED_MAX};
 use crate::abi::*;
 use crate::program::Unit;
@@ -116,7 +116,7 @@ impl Core {
         let flags = unsafe { (*m.view).flags };
         let at = self.target_of(id);
         let tells_end = self.apps[at.a].protos[self.conns[id].proto as usize].tells_owed;
-        let greeted = self.conns[id].greeted;
+        let greeted = self.conns[id].begins(begin::GREETED);
         let (refuses, last) = (flags & WL_M_REFUSAL != 0, greeted || !tells_end || flags & WL_M_SETTLES != 0);
         if greeted {
             // It has waited for the handler of its connection's beginning.
@@ -131,7 +131,7 @@ impl Core {
         }
         if last && !greeted {
             let proto = self.conns[id].proto;
-            self.conns[id].greeted = true;
+            self.conns[id].begin |= begin::GREETED;
             self.upstream_ready(id);
             let Some(c) = self.conns.get_mut(id).filter(|c| !c.has(flag::LEFT | flag::DOOMED)) else {
                 return Some(rest.n);
@@ -200,7 +200,7 @@ impl Core {
         let is_awaited = |c: &Conn| {
             let silent = c.has(flag::CONNECTING) && app.protos[c.proto as usize].server_first;
             // A session of a pool has greeted long ago.
-            (silent && c.pooling != Pooling::Waiting || c.greeting && c.count > 0) && !c.has(flag::LEFT)
+            (silent && c.pooling != Pooling::Waiting || c.begins(begin::GREETING) && c.count > 0) && !c.has(flag::LEFT)
         };
         app.servers_greet && client.own.iter().filter_map(|id| self.conns.get(*id)).any(is_awaited)
     }
@@ -221,7 +221,7 @@ impl Core {
             c.set(flag::LAST);
         }
         let greeting = c.has(flag::CONNECTING);
-        c.greeting = greeting;
+        c.begin = if greeting { c.begin | begin::GREETING } else { c.begin & !begin::GREETING };
         let rests = id != client && {
             if !greeting {
                 self.settle_owed(id, flags);
@@ -295,10 +295,10 @@ impl Core {
     /// A handler has ended: if it was that of a member's message, the next one may be read.
     pub(super) fn message_handled(&mut self, src: Id, task: Id) {
         let Some(c) = self.conns.get_mut(src) else { return };
-        if c.member != 0 && c.count > 0 && (c.owner == task || c.beginning) {
+        if c.member != 0 && c.count > 0 && (c.owner == task || c.begins(begin::HANDLERS)) {
             c.count -= 1;
             if c.count == 0 {
-                c.beginning = false;
+                c.begin &= !begin::HANDLERS;
                 self.settle_member(src);
             }
         }
@@ -345,7 +345,7 @@ impl Core {
     /// Between two messages of a member.
     fn settle_member(&mut self, id: Id) {
         let c = &self.conns[id];
-        if c.greeting {
+        if c.begins(begin::GREETING) {
             self.unstall_client(id);
         }
         self.complain_if_due(self.client_of(id));

@@ -7,7 +7,7 @@ use super::client::move_queue;
 use super::conversation::{ENDING, UPSTREAM};
 use super::ejection::Why;
 use super::slab::Id;
-use super::types::{flag, Mode, Order, Pooling, Side, Sink, Start, CLIENT, NO_GROUP};
+use super::types::{begin, flag, Mode, Order, Pooling, Side, Sink, Start, CLIENT, NO_GROUP};
 use super::Core;
 use crate::abi::*;
 use crate::buffer::ChunkQueue;
@@ -125,7 +125,7 @@ impl Core {
         let c = &self.conns[id];
         let (tries, client, member) = (c.answered + 1, c.client, c.member);
         // Messages that wait for a session are for one of its pool.
-        let attempt = c.has(flag::CONNECTING) && !c.greeted && c.pooling == Pooling::Owned;
+        let attempt = c.has(flag::CONNECTING) && !c.begins(begin::GREETED) && c.pooling == Pooling::Owned;
         let possible = attempt && !c.has(flag::LEFT) && self.conns.alive(client);
         let servers = self.apps[at.a].ports[at.p].places.len() + usize::from(!self.is_listed(at));
         if !possible || tries as usize >= servers {
@@ -262,7 +262,7 @@ impl Core {
     pub(super) fn stop_handler(&mut self, id: Id) {
         let c = &mut self.conns[id];
         let (owner, busy) = (c.owner, std::mem::take(&mut c.count) > 0);
-        c.beginning = false;
+        c.begin &= !begin::HANDLERS;
         if busy && self.tasks.alive(owner) && self.tasks[owner].suspended {
             self.cancel_task(owner);
         }

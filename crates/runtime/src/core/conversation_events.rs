@@ -9,16 +9,14 @@
 //! handler of a message does. A handler of an end goes on when its client is gone.
 
 use super::slab::Id;
+use super::types::{begin, GoneClient};
 use super::Core;
-use crate::abi::wl_conn;
+use smallvec::SmallVec;
+use std::collections::hash_map::Entry;
+use std::collections::HashMap;
 
-/// A client that is gone: what handlers know of it, and its `session` variables.
-#[derive(Debug)]
-pub struct GoneClient {
-    pub c: wl_conn,
-    /// `c` leads to it.
-    _session: Option<Box<[u64]>>,
-}
+/// The tasks of a conversation's events that wait for answers, by their client.
+pub(super) type EventWaits = HashMap<Id, SmallVec<[Id; 2]>>;
 
 impl Core {
     /// Runs the handlers of a member's beginning. `ahead`: a message of it is there already.
@@ -27,9 +25,10 @@ impl Core {
             let task = self.new_task(a, *h, client, Id::NIL);
             self.tasks[task].src = Id::NIL;
             // A session of a pool may have said something before its new client hears of it.
-            let held = self.conns.get_mut(member).filter(|c| c.member != 0 && (c.count == 0 || c.beginning));
+            let held =
+                self.conns.get_mut(member).filter(|c| c.member != 0 && (c.count == 0 || c.begins(begin::HANDLERS)));
             if let Some(c) = held {
-                c.beginning = true;
+                c.begin |= begin::HANDLERS;
                 (c.owner, c.count) = (task, c.count + 1);
                 let t = &mut self.tasks[task];
                 (t.src, t.bytes_behind) = (member, ahead);
@@ -38,45 +37,42 @@ impl Core {
         }
     }
 
-    /// A handler waits for an answer: its client, if it is one of a conversation, knows of it.
+    /// A handler waits for an answer. Those of a conversation's events are noted by their client.
     pub(super) fn waits_for(&mut self, task: Id) {
-        let t = &mut self.tasks[task];
-        t.next_waiting = Id::NIL;
-        if let Some(c) = self.conns.get_mut(t.conn).filter(|c| c.member != 0) {
-            t.next_waiting = std::mem::replace(&mut c.waits, task);
+        let t = &self.tasks[task];
+        let begins = |s: &Self| s.conns.get(t.src).is_some_and(|c| c.begins(begin::HANDLERS));
+        let talks = |s: &Self| s.conns.get(t.conn).is_some_and(|c| c.member != 0);
+        if t.slot.is_nil() && (t.src.is_nil() || begins(self)) && talks(self) {
+            self.event_waits.entry(t.conn).or_default().push(task);
         }
     }
 
     /// It does not wait any more.
     pub(super) fn waits_no_more(&mut self, task: Id) {
-        let t = &self.tasks[task];
-        let (conn, next) = (t.conn, t.next_waiting);
-        let Some(c) = self.conns.get_mut(conn) else { return };
-        if c.waits == task {
-            c.waits = next;
+        if self.event_waits.is_empty() {
             return;
         }
-        let mut at = c.waits;
-        while let Some(t) = self.tasks.get_mut(at) {
-            at = t.next_waiting;
-            if at == task {
-                t.next_waiting = next;
-                return;
+        if let Entry::Occupied(mut e) = self.event_waits.entry(self.tasks[task].conn) {
+            e.get_mut().retain(|t| *t != task);
+            if e.get().is_empty() {
+                e.remove();
             }
         }
     }
 
     /// A client is gone. Handlers that wait, and do not end with it, keep what they know of it.
     pub(super) fn keep_for_waiting(&mut self, id: Id) {
-        let c = &mut self.conns[id];
-        let mut at = std::mem::replace(&mut c.waits, Id::NIL);
-        while let Some(t) = self.tasks.get_mut(at) {
-            at = std::mem::replace(&mut t.next_waiting, Id::NIL);
-            let c = &self.conns[id];
+        if self.event_waits.is_empty() {
+            return;
+        }
+        let c = &self.conns[id];
+        for task in self.event_waits.remove(&id).unwrap_or_default() {
             let mut session = c.session.clone();
             let mut known = c.c;
             known.session = session.as_mut().map_or(std::ptr::null_mut(), |s| s.as_mut_ptr().cast());
-            t.gone = Some(Box::new(GoneClient { c: known, _session: session }));
+            if let Some(t) = self.tasks.get_mut(task) {
+                t.gone = Some(Box::new(GoneClient { c: known, session }));
+            }
         }
     }
 }

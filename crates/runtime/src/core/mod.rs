@@ -217,6 +217,8 @@ pub struct Core {
     fired: Vec<u64>,
     /// Tasks that wait for entries of tables.
     entry_waits: entry_waits::EntryWaits,
+    /// Tasks of events of conversations that wait for answers.
+    event_waits: conversation_events::EventWaits,
     /// For bodies that are held.
     bodies: held_body::Bodies,
     /// Of sessions.
@@ -318,6 +320,7 @@ impl Core {
             had_events: false,
             fired: Vec::new(),
             entry_waits: entry_waits::EntryWaits::default(),
+            event_waits: conversation_events::EventWaits::default(),
             bodies: held_body::Bodies::default(),
             pools: session_pools::SessionPools::default(),
             at_hand: piece_state::AtHand::default(),

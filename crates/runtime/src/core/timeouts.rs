@@ -7,7 +7,7 @@
 
 use super::ejection::Why;
 use super::slab::Id;
-use super::types::{flag, Call, Conn, Mode, Pooling, Side, Sink, Target};
+use super::types::{begin, flag, Call, Conn, Mode, Pooling, Side, Sink, Target};
 use super::{Core, DRAIN_LINGER_NS, LINGER_NS};
 use crate::abi::*;
 use crate::stats::NO_PLACE;
@@ -202,7 +202,7 @@ impl Core {
         if c.pooling.waits() {
             return (c.since.saturating_add(o.pool_timeout), Due::Session);
         }
-        if c.has(flag::CONNECTING) && !c.greeted || c.greets > 0 {
+        if c.has(flag::CONNECTING) && !c.begins(begin::GREETED) || c.greets > 0 {
             // An attempt that is only to see is over when the next one is due.
             let patience = if c.has(flag::PROBE) { self.probe_patience(self.target_of(id)) } else { o.connect_timeout };
             return (c.since.saturating_add(patience), Due::Connect);

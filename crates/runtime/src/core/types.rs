@@ -5,7 +5,6 @@
 //! never by pointer, so any of them may end first.
 
 use super::body_pieces::HeldBody;
-use super::conversation_events::GoneClient;
 use super::ejection::Down;
 use super::handler_stack::HandlerStack;
 use super::piece_state::Reading;
@@ -255,14 +254,8 @@ pub struct Conn {
     pub waited: bool,
     /// Of a conversation: no message of it is read at present.
     pub on_hold: bool,
-    /// Upstream of a conversation: its latest message is its server's greeting, or a part of it.
-    pub greeting: bool,
-    /// The same: handlers of its beginning are done, in front of a greeting that is there.
-    pub greeted: bool,
-    /// Of a conversation: the handlers that `count` counts are those of its beginning.
-    pub beginning: bool,
-    /// Client of a conversation: the first of the tasks that wait for answers.
-    pub waits: Id,
+    /// Of a conversation: what is known of its beginning (`begin`).
+    pub begin: u8,
     /// Of a conversation: the protocol of messages to it. Also the alternative in which it is read
     /// behind the message at hand, `NO_PROTO` if that stays.
     pub speaks: u16,
@@ -392,10 +385,7 @@ impl Default for Conn {
             waited: false,
             complaint: None,
             on_hold: false,
-            greeting: false,
-            greeted: false,
-            beginning: false,
-            waits: Id::NIL,
+            begin: 0,
             speaks: NO_PROTO,
             becomes: NO_PROTO,
             behind: Id::NIL,
@@ -411,6 +401,9 @@ impl Conn {
     pub fn has(&self, flags: u32) -> bool {
         self.flags & flags != 0
     }
+    pub fn begins(&self, how: u8) -> bool {
+        self.begin & how != 0
+    }
     #[inline]
     pub fn set(&mut self, flags: u32) {
         self.flags |= flags;
@@ -422,6 +415,24 @@ impl Conn {
     pub fn endpoint(&self) -> u32 {
         self.instance
     }
+}
+
+/// The beginning of a connection of a conversation.
+pub mod begin {
+    /// Upstream: its latest message is its server's greeting, or a part of it.
+    pub const GREETING: u8 = 1;
+    /// Upstream: its handlers have begun, in front of a greeting that is there.
+    pub const GREETED: u8 = 2;
+    /// Its handlers are those that `Conn::count` counts.
+    pub const HANDLERS: u8 = 4;
+}
+
+/// A client that is gone, for handlers that still wait: what they know of it, and its `session`
+/// variables, to which `c` leads.
+#[derive(Debug)]
+pub struct GoneClient {
+    pub c: wl_conn,
+    pub session: Option<Box<[u64]>>,
 }
 
 /// A reply slot.
@@ -504,8 +515,6 @@ pub struct Task {
     /// Of a message in a conversation, before the first suspension: whether bytes lie behind it.
     pub bytes_behind: bool,
     pub suspended: bool,
-    /// The next task that waits, of its conversation.
-    pub next_waiting: Id,
     /// Its client, if that is gone.
     pub gone: Option<Box<GoneClient>>,
     pub req: Stored,
@@ -548,7 +557,6 @@ impl Default for Task {
             closed: false,
             bytes_behind: false,
             suspended: false,
-            next_waiting: Id::NIL,
             gone: None,
             req: Stored::default(),
             parts: SmallVec::new(),

@@ -132,11 +132,11 @@ pub static CODES: &[Code] = &[
         "`order by` pairs requests and answers by a field. The field has 1 to 8 bytes, as many \
          in both messages, and a fixed offset in each.\n\n\
          On the way to a server a request gets an id of the runtime, and its answer gets the \
-         client's. So if a port connects with the protocol, the field has neither a set (`in`) \
-         nor a computed value, and nothing else depends on it. No case, length, `let`, `require` \
-         or argument of either unit reads it, nor does a clause that the server follows. Over \
-         TCP, ids are never 0, except in messages without an answer. So a set of all numbers but \
-         0, and `require id != 0`, are allowed if the protocol has no `no_reply`.",
+         client's. So if a port connects with the protocol, the field has no set (`in`) and no \
+         computed value. Nothing else in either unit depends on it: no case, length, `let`, \
+         `require` or argument. Nor does a clause that the server follows. Over TCP, ids are \
+         never 0, except in messages without an answer. So a set of all numbers but 0, and \
+         `require id != 0`, are allowed if the protocol has no `no_reply`.",
         "unit M { a: bytes<9> until \" \"  id: u32 }\nprotocol p { request M  response M  order by id }\napp x { port c = listen tcp(80) as p\n    on c(r) { reply nothing } }\n"),
     code("E0410", "protocols that begin with the same byte",
         "On a port of several protocols, the first byte of a connection selects the protocol.",
