@@ -1,6 +1,6 @@
 //! Checks changed bytes behind a run, a flag, a case or whatever else has no end of its own. In:
-//! the fields in wire order. Out: the message is read again where the bytes may begin like more of what
-//! stands before them. That must be as it was then.
+//! the fields in wire order. Out: the message is read again where the bytes may begin like more
+//! of what stands before them. That must be as it was then.
 
 use super::super::Lower;
 use super::edits::Changed;
