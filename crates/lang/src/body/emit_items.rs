@@ -79,10 +79,8 @@ impl Lower<'_, '_> {
         }
         if let Some((m, FieldSource::Source(e), _)) = fields.get(f).cloned() {
             let Ty::Items(elem, _) = &m.ty else { return Err(Reported) };
-            let args = match self.field_ir(fields.unit, element).kind {
-                FieldKind::Unit { args, .. } => args,
-                _ => vec![],
-            };
+            let kind = self.field_ir(fields.unit, element).kind;
+            let args = if let FieldKind::Unit { args, .. } = kind { args } else { vec![] };
             self.read_under(fields, &args, |s| s.emit_items(elem, element, fields.unit, &e))?;
         }
         if let ir::ListExtent::Until(u) = extent {

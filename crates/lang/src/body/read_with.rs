@@ -132,14 +132,11 @@ impl Lower<'_, '_> {
         };
         let at = ir::Path { root: p.root, steps: p.steps[..=last].to_vec() };
         let owner = ir::Path { root: p.root, steps: p.steps[..last].to_vec() };
-        let args = match self.field_at(&at)?.kind {
-            FieldKind::Unit { args, .. } => args,
-            FieldKind::List { element, .. } => match self.field_ir(self.owner_of(&at)?, element).kind {
-                FieldKind::Unit { args, .. } => args,
-                _ => return None,
-            },
-            _ => return None,
-        };
+        let mut kind = self.field_at(&at)?.kind;
+        if let FieldKind::List { element, .. } = kind {
+            kind = self.field_ir(self.owner_of(&at)?, element).kind;
+        }
+        let FieldKind::Unit { args, .. } = kind else { return None };
         let mut known = true;
         let args = args.into_iter().map(|mut a| {
             ir::walk::expr_mut(&mut a, &mut |e| {

@@ -312,7 +312,10 @@ impl Lower<'_, '_> {
                     ir::ListExtent::Until(u) if !u.peek => {
                         first.known(u.delimiters.first().cloned().unwrap_or_default())
                     }
-                    _ => false,
+                    ir::ListExtent::Until(_)
+                    | ir::ListExtent::Count(_)
+                    | ir::ListExtent::ToEnd
+                    | ir::ListExtent::Fold { .. } => false,
                 }
             }
             FieldKind::Switch { cases } => {
