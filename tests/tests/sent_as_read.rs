@@ -31,3 +31,9 @@ fn edits_beside_open_ends() {
 fn first_bytes() {
     passes("first_bytes", 10);
 }
+
+/// Parts of messages that are read with other arguments, or that a list has no room for.
+#[test]
+fn parts_of_messages() {
+    passes("parts_alike", 4);
+}

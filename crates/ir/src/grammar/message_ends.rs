@@ -1,8 +1,8 @@
 //! Messages on connections end by themselves: another message follows at once, or nothing does.
 //!
 //! In: ports and protocols. Out: finding E0411 for a message whose last field ends by the byte
-//! behind it, as a run, a number without a delimiter, or a flag. Its reader would take bytes of the
-//! next message, which may be another client's, or wait for one.
+//! behind it. Such are runs, numbers without a delimiter, and flags. Its reader would take bytes of
+//! the next message, which may be another client's, or wait for one.
 
 use super::check::name;
 use super::measure::Facts;

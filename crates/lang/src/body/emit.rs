@@ -313,6 +313,12 @@ impl Lower<'_, '_> {
                 Val { ty: Ty::List(..), kind: Vk::Pure(l), .. } => {
                     Ok(build::cast(T_U64, ir::Expr::new(T_U32, K::ListLen(l))))
                 }
+                Val { ty: Ty::Bytes(_), kind: Vk::Pure(x), .. }
+                    if build::raw_path(&x).is_some_and(|p| self.is_list(p)) =>
+                {
+                    let list = build::raw_path(&x).cloned().ok_or(Reported)?;
+                    Ok(build::cast(T_U64, build::count(list)))
+                }
                 _ => Err(self.cx.report(
                     Diagnostic::error("E0428", e.span, "the count of these items is not known here")
                         .hint("give the field that holds the count"),
@@ -639,12 +645,12 @@ impl Lower<'_, '_> {
         match fields.get(f) {
             Some((_, FieldSource::Source(e), _)) => {
                 let e = e.clone();
-                self.emit_item(&Elem::Unit(unit), None, fields.unit, &e)
+                self.read_under(fields, args, |s| s.emit_item(&Elem::Unit(unit), None, fields.unit, &e))
             }
             Some((_, FieldSource::Pieces(ps), _)) => {
                 let ps = ps.clone();
-                let args = self.known_args(fields, args)?;
-                self.emit_pieces(unit, ps, &args)
+                let known = self.known_args(fields, args)?;
+                self.read_under(fields, args, |s| s.emit_pieces(unit, ps, &known))
             }
             _ => {
                 let params = self.known_args(fields, args)?;
@@ -666,6 +672,9 @@ impl Lower<'_, '_> {
     /// `raw(x)`: only of what the same unit has parsed.
     pub(super) fn emit_raw(&mut self, x: ir::Expr, unit: ir::UnitId, span: Span) -> R<()> {
         self.same_raw(&x, unit, span)?;
+        if let Some(p) = build::raw_path(&x) {
+            self.read_alike(&p.clone(), unit, span)?;
+        }
         self.emit(span, Emit::Bytes(x));
         Ok(())
     }
@@ -705,7 +714,7 @@ impl Lower<'_, '_> {
     }
 
     /// The unit whose field a path's last step names.
-    fn owner_of(&self, p: &ir::Path) -> Option<ir::UnitId> {
+    pub fn owner_of(&self, p: &ir::Path) -> Option<ir::UnitId> {
         let mut shorter = p.clone();
         shorter.steps.pop();
         match self.field_at(&shorter) {

@@ -74,12 +74,14 @@ impl Lower<'_, '_> {
         if let (Some((_, FieldSource::Pieces(ps), _)), FieldKind::Unit { unit, args }) =
             (fields.get(f).cloned(), self.field_ir(fields.unit, element).kind)
         {
-            let args = self.known_args(fields, &args)?;
-            self.emit_pieces(unit, ps, &args)?;
+            let known = self.known_args(fields, &args)?;
+            self.read_under(fields, &args, |s| s.emit_pieces(unit, ps, &known))?;
         }
         if let Some((m, FieldSource::Source(e), _)) = fields.get(f).cloned() {
             let Ty::Items(elem, _) = &m.ty else { return Err(Reported) };
-            self.emit_items(elem, element, fields.unit, &e)?;
+            let kind = self.field_ir(fields.unit, element).kind;
+            let args = if let FieldKind::Unit { args, .. } = kind { args } else { vec![] };
+            self.read_under(fields, &args, |s| s.emit_items(elem, element, fields.unit, &e))?;
         }
         if let ir::ListExtent::Until(u) = extent {
             self.delimiter(Some(u), span);
@@ -131,6 +133,9 @@ impl Lower<'_, '_> {
                 let v = self.defined(v, e.span)?;
                 match (&v.ty, v.kind) {
                     (Ty::Items(found, _), Vk::Path(p)) if **found == *elem => {
+                        if let Elem::Unit(u) = elem {
+                            self.read_alike(&p, *u, e.span)?;
+                        }
                         let t = self.cx.lower_ty(&Ty::Bytes(1 << 24));
                         self.emit(e.span, Emit::Bytes(ir::Expr::new(t, K::Raw(p))));
                         Ok(())
@@ -245,6 +250,7 @@ impl Lower<'_, '_> {
         }
         match (&v.ty, v.kind) {
             (Ty::Msg(u), Vk::Path(p)) if *u == unit => {
+                self.read_alike(&p, unit, span)?;
                 let t = self.cx.lower_ty(&Ty::Bytes(1 << 24));
                 self.emit(span, Emit::Bytes(ir::Expr::new(t, K::Raw(p))));
                 Ok(())

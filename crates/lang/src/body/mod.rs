@@ -192,6 +192,9 @@ pub struct Lower<'c, 'a> {
     pub run: Option<(ir::ByteSet, Option<u8>)>,
     /// The same of runs before it, each with the condition under which nothing stands behind it.
     pub open_runs: Vec<(ir::ByteSet, ir::Expr)>,
+    /// The parameters with which the part that is being written will be read; none: not all are
+    /// known before.
+    pub part_args: Option<Vec<ir::Expr>>,
     /// In `on fault`: what the answer's unit asks of the request.
     pub asked: Vec<LocalId>,
     /// Under which condition the message that is being built ends with its connection.
@@ -324,6 +327,7 @@ impl<'c, 'a> Lower<'c, 'a> {
             bodies: HashMap::new(),
             read_with: HashMap::new(),
             open_runs: vec![],
+            part_args: Some(vec![]),
             asked_args: vec![],
             in_other_pieces: Default::default(),
             chunks: None,

@@ -1,15 +1,16 @@
 //! The parameters that an answer was read with, and those that its next reader knows: each follows
 //! from a request of its own. An answer to HEAD has no body, which a client that has sent GET would
-//! wait for.
+//! wait for. The same holds for parts of messages, and the arguments of their units.
 
-use super::built_message::EditedMessage;
+use super::built_message::{EditedMessage, Fields};
 use super::unparse_check::edits::{reroot, Changed};
+use super::wrong_value::Wrong;
 use super::Lower;
 use crate::compiler::R;
 use crate::ir_builder as build;
 use crate::ty::Ty;
 use crate::val::Val;
-use ir::{Edit, ExprKind as K, LocalId, Root, Step, StmtKind};
+use ir::{BinOp, Edit, ExprKind as K, FaultKind, FieldKind, LocalId, Root, Step, StmtKind};
 use wireloom_ir as ir;
 use wireloom_syntax::ast::Span;
 
@@ -83,6 +84,74 @@ impl Lower<'_, '_> {
             });
         }
         self.asked_args.push(asked);
+    }
+
+    /// Writes parts that their reader will read with some arguments.
+    pub fn read_under(&mut self, fields: &Fields, args: &[ir::Expr], f: impl FnOnce(&mut Self) -> R<()>) -> R<()> {
+        let known = self.known_args(fields, args)?;
+        let known = (known.len() == args.len()).then_some(known);
+        let outer = std::mem::replace(&mut self.part_args, known);
+        let made = f(self);
+        self.part_args = outer;
+        made
+    }
+
+    /// A part that was parsed was read with the arguments with which it will be read. Its length is
+    /// none of them: it has its bytes.
+    pub fn read_alike(&mut self, p: &ir::Path, unit: ir::UnitId, span: Span) -> R<()> {
+        let params = self.cx.units[unit.index()].params.clone();
+        let own = params.iter().take_while(|(name, _)| name != crate::units::enclosed::END).count();
+        if own == 0 {
+            return Ok(());
+        }
+        let (Some(wanted), Some(was)) = (self.part_args.clone(), self.parsed_with(p, own)) else {
+            self.unsure();
+            return Ok(());
+        };
+        for (was, now) in was.into_iter().zip(wanted).take(own) {
+            let was = crate::fold::fold(&self.cx.m, &was);
+            if was == now {
+                continue;
+            }
+            let ok = crate::fold::fold(&self.cx.m, &build::cmp(BinOp::Eq, was, now));
+            let why = Wrong::Value("it was read with another argument of its unit");
+            self.valid_because(ok, FaultKind::CONSTRAINT, span, why)?;
+        }
+        Ok(())
+    }
+
+    /// The arguments with which a part, or an item, of a message was parsed, as far as they are
+    /// known.
+    fn parsed_with(&self, p: &ir::Path, n: usize) -> Option<Vec<ir::Expr>> {
+        let Some(last) = p.steps.iter().rposition(|s| matches!(s, Step::Field(_))) else {
+            let param = |(i, t): (usize, ir::TyId)| ir::Expr::new(t, K::UnitParam(p.root, i as u32));
+            let Root::Local(l) = p.root else { return None };
+            let unit = self.message_unit(l)?;
+            let types = self.cx.m.units[unit.index()].params.iter().map(|p| p.ty).take(n);
+            return Some(types.enumerate().map(param).collect());
+        };
+        let at = ir::Path { root: p.root, steps: p.steps[..=last].to_vec() };
+        let owner = ir::Path { root: p.root, steps: p.steps[..last].to_vec() };
+        let mut kind = self.field_at(&at)?.kind;
+        if let FieldKind::List { element, .. } = kind {
+            kind = self.field_ir(self.owner_of(&at)?, element).kind;
+        }
+        let FieldKind::Unit { args, .. } = kind else { return None };
+        let mut known = true;
+        let args = args.into_iter().map(|mut a| {
+            ir::walk::expr_mut(&mut a, &mut |e| {
+                if let K::UnitParam(root @ Root::This, _) = &mut *e.kind {
+                    known &= owner.steps.is_empty();
+                    *root = owner.root;
+                } else if let Some(p) = ir::walk::path_of_mut(e).filter(|p| p.root == Root::This) {
+                    p.root = owner.root;
+                    p.steps.splice(0..0, owner.steps.iter().cloned());
+                }
+            });
+            a
+        });
+        let args: Vec<_> = args.take(n).collect();
+        (known && args.len() == n).then_some(args)
     }
 
     /// The parameters of a parsed message that its next reader may know otherwise, by number.

@@ -16,7 +16,7 @@ use wireloom_ir as ir;
 use wireloom_syntax::ast::{self, Extent, ItemKind, Shape, ShapeKind, Span};
 use wireloom_syntax::Diagnostic;
 
-const END: &str = "_end";
+pub const END: &str = "_end";
 
 impl Builder<'_, '_> {
     #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]

@@ -1,5 +1,5 @@
-//! Checks the bytes given for a field: their number, their set, and that no delimiter is in them, or
-//! begins in them. In: the value and its field. Out: nothing, E0433 and its like, or guards.
+//! Checks the bytes given for a field: their number, their set, and that no delimiter is in them
+//! or begins in them. In: the value and its field. Out: nothing, E0433 and its like, or guards.
 
 use super::super::Lower;
 use crate::body::wrong_value::Wrong;
@@ -98,7 +98,7 @@ fn overlaps(u: &ir::Until, class: Option<&ir::ByteSet>) -> Vec<Vec<u8>> {
         for n in 1..d.len() {
             let (part, rest) = d.split_at(n);
             let goes_on = behind.iter().any(|b| b.starts_with(rest) || rest.starts_with(b));
-            // What ends with a longer part ends with a shorter one as well.
+            // A value that ends with a longer part ends with a shorter one as well.
             let told = parts.iter().any(|p| part.ends_with(p));
             if goes_on && !told && class.is_none_or(|c| part.iter().all(|b| c.has(*b))) {
                 parts.push(part.to_vec());

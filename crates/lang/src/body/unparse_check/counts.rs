@@ -143,11 +143,16 @@ impl Lower<'_, '_> {
             // A range, say, has as many as are counted.
             ExprKind::Range(..) => u64::MAX,
             // Only its type is asked for.
-            _ => match self.sub(|s| s.expr(e, None)).0?.ty {
-                Ty::Items(_, n) | Ty::List(_, n) => n.into(),
-                // Bytes of a list that was parsed.
-                _ => 0,
-            },
+            _ => {
+                let v = self.sub(|s| s.expr(e, None)).0?;
+                let list = v.kind.as_pure().and_then(build::raw_path).and_then(|p| self.field_at(p));
+                match (v.ty, list.map(|f| f.kind)) {
+                    (Ty::Items(_, n) | Ty::List(_, n), _) => n.into(),
+                    // Bytes of a list that was parsed.
+                    (_, Some(ir::FieldKind::List { max, .. })) => max.into(),
+                    _ => 0,
+                }
+            }
         })
     }
 }

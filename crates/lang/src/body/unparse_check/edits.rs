@@ -16,7 +16,7 @@
 //! before it is sent. The result of that parse gives the answer.
 
 use super::super::Lower;
-use super::neighbours::OpenEnd;
+use super::open_ends::OpenEnd;
 use crate::compiler::{R, T_U64};
 use crate::ir_builder as build;
 use crate::ty::Ty;

@@ -10,5 +10,6 @@ pub mod counts;
 pub mod edits;
 pub mod list_ends;
 mod neighbours;
+mod open_ends;
 pub mod prefix;
 pub mod whitespace;

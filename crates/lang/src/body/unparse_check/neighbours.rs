@@ -1,9 +1,10 @@
-//! Checks the bytes behind a run, a flag, a case or whatever else has no end of its own, where edits
-//! change them. In: the fields in wire order. Out: where the changed bytes may begin like more of
-//! what stands before them, the message is read again, and what stands there must be as it was.
+//! Checks changed bytes behind a run, a flag, a case or whatever else has no end of its own. In:
+//! the fields in wire order. Out: the message is read again where the bytes may begin like more
+//! of what stands before them. That must be as it was then.
 
 use super::super::Lower;
 use super::edits::Changed;
+use super::open_ends::OpenEnd;
 use crate::compiler::{T_BOOL, T_U64};
 use crate::ir_builder as build;
 use crate::ty::Ty;
@@ -11,23 +12,6 @@ use ir::{
     BinOp, Builtin, ByteSet, Expr as X, ExprKind as K, Extent, FaultKind, FieldId, FieldKind, Guard, ListExtent, Step,
 };
 use wireloom_ir as ir;
-
-/// A field whose reader looks at the bytes behind it.
-#[derive(Clone)]
-pub struct OpenEnd {
-    field: FieldId,
-    /// The condition under which it is there.
-    taken: X,
-    /// Bytes that it may take for its own, and how many behind its end it looks at.
-    set: ByteSet,
-    reach: u64,
-}
-
-impl OpenEnd {
-    fn new(field: FieldId, taken: &X, set: ByteSet, reach: u64) -> Self {
-        OpenEnd { field, taken: taken.clone(), set, reach }
-    }
-}
 
 /// The bytes that may follow the end of something, and how many of them are looked at.
 #[derive(Clone, Copy)]
@@ -98,8 +82,8 @@ impl Lower<'_, '_> {
         all
     }
 
-    /// Under which condition the bytes of a changed field may begin with one of a set; none if it is
-    /// not changed, or never does.
+    /// The condition under which the bytes of a changed field may begin with one of a set. None: it
+    /// is not changed, or never does.
     fn begins_within(&mut self, c: &Changed, f: FieldId, set: &ByteSet, reach: u64) -> Option<X> {
         let field = self.field_ir(c.unit, f);
         if c.edited(f) {
@@ -157,8 +141,8 @@ impl Lower<'_, '_> {
         }
     }
 
-    /// Whether a field in the message that was read again is what it is meant to be: the same case,
-    /// number or flag, or as many bytes.
+    /// Whether a field is what it is meant to be where the message was read again. It is the same
+    /// case, number or flag, or has as many bytes.
     fn as_it_was(&mut self, c: &Changed, again: ir::LocalId, f: FieldId) -> X {
         let field = self.field_ir(c.unit, f);
         let at = |l: ir::LocalId| build::step(&build::msg(l), Step::Field(f));
@@ -201,7 +185,7 @@ impl Lower<'_, '_> {
         }
     }
 
-    /// What a field's reader looks at behind its end.
+    /// The bytes that a field's reader looks at behind its end.
     fn open_end(&self, unit: ir::UnitId, f: FieldId, depth: u32) -> Open {
         if depth > ir::layout::MAX_DEPTH {
             return Open { set: ByteSet::ALL, reach: 1 };
@@ -310,7 +294,7 @@ impl Lower<'_, '_> {
     }
 }
 
-/// What reaches behind so many bytes.
+/// The ends that reach behind so many bytes.
 fn reaching(ends: Vec<OpenEnd>, least: u64) -> Vec<OpenEnd> {
     let further = |e: OpenEnd| (e.reach > least).then(|| OpenEnd { reach: e.reach - least, ..e });
     ends.into_iter().filter_map(further).collect()

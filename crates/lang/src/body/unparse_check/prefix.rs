@@ -1,8 +1,8 @@
 //! Checks the first bytes of a written field. A reader decides on a case, a flag or one more byte
 //! of a run by the next bytes. So the first bytes must not look like another case, a flag or the
 //! run. In: the given fields. Out: nothing if the bytes certainly differ, E0433 if they do not,
-//! else a guard. Where the first bytes are not known before, as those of items from a comprehension,
-//! the written message is read again.
+//! else a guard. The first bytes of items from a comprehension, say, are not known before. Then the
+//! written message is read again.
 
 use super::super::Lower;
 use crate::body::built_message::{FieldSource, Fields, Piece};
@@ -19,7 +19,7 @@ use wireloom_syntax::ast::Span;
 struct Beginning {
     parts: Vec<PrefixPart>,
     missing: usize,
-    /// What follows is not known.
+    /// The bytes that follow are not known.
     open: bool,
 }
 
@@ -312,7 +312,10 @@ impl Lower<'_, '_> {
                     ir::ListExtent::Until(u) if !u.peek => {
                         first.known(u.delimiters.first().cloned().unwrap_or_default())
                     }
-                    _ => false,
+                    ir::ListExtent::Until(_)
+                    | ir::ListExtent::Count(_)
+                    | ir::ListExtent::ToEnd
+                    | ir::ListExtent::Fold { .. } => false,
                 }
             }
             FieldKind::Switch { cases } => {
