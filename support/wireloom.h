@@ -285,7 +285,7 @@ typedef struct wl_host {
     /* A fact about an open upstream, WL_UPSTREAM_*; 0: there is none. */
     uint64_t (*upstream_fact)(struct wl_task *, uint32_t upstream, uint32_t fact);
     /* Whether a handler has used up its time. `begun` is 0 at its first look, and the host's then.
-     * Handlers that pause have no limit. */
+     * Handlers that pause have no limit, nor have those with all ones in it. */
     int (*late)(struct wl_core *, uint64_t *begun);
 } wl_host;
 

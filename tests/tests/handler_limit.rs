@@ -99,6 +99,24 @@ const WAITS: &str = "
             }
 ";
 
+/// A timer calls the same functions for longer than handlers of requests may.
+#[test]
+fn timers_have_no_limit() {
+    let folder = Folder::new("handler_limit_timer");
+    let timer = "    state done: bool\n    every 1ms { if not done { last = row10(last)  done = true } }\n";
+    let text = service().replace("    state last: u64\n", &format!("    state last: u64\n{timer}"));
+    let answer = r#"reply Line { text: if done { "done" } else { "not yet" } }"#;
+    let text = text.replace("reply line", answer);
+    std::fs::write(folder.file("slow.loom"), text).expect("the folder is writable");
+    let args = ["--handler-limit", "1", "--cores", "1"];
+    let service = Wireloom::run_file(&folder.name_of("slow.loom"), &args, |_| {});
+    let begun = Instant::now();
+    let mut client = Client::connect(service.port);
+    client.send("state\n").expect("done\n");
+    assert!(begun.elapsed() >= Duration::from_millis(1200), "{:?}", begun.elapsed());
+    assert!(!service.output().contains("overload"), "{}", service.output());
+}
+
 /// Frames of a capture, in one batch: each has time of its own.
 #[test]
 fn a_frame_that_takes_too_long_is_a_fault() {

@@ -391,6 +391,9 @@ impl<'m> Gen<'m> {
         if b.within {
             line!(b, "x->within = 1;")
         }
+        if !passes::time_limit::is_limited(h.on) && passes::time_limit::reaches_look(b.g.m, h) {
+            line!(b, "x->begun = UINT64_MAX;")
+        }
         let start = std::mem::take(&mut b.out);
         b.block(&h.body.block);
         let (decls, out, frame, resumes, views) =

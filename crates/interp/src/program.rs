@@ -451,6 +451,10 @@ unsafe extern "C" fn run(this: *mut c_void, task: *mut wl_task) -> c_int {
             let mut act = activation(inner, (*task).core, task);
             let resumed = take_suspended(&act, task);
             let handler = (*task).handler as usize;
+            let on = inner.grammar.module.handlers.get(handler).map(|h| h.on);
+            if !on.is_some_and(passes::time_limit::is_limited) {
+                act.begun.set(u64::MAX)
+            }
             let (mut pc, mut locals) = match resumed {
                 Some(s) => {
                     act.hold = s.hold;

@@ -31,7 +31,8 @@ pub unsafe extern "C" fn late(_: *mut wl_core, begun: *mut u64) -> c_int {
     if *begun == 0 {
         *begun = now;
     }
-    (limit > 0 && now - *begun > limit).into()
+    // Some handlers have no limit: they say so.
+    (limit > 0 && *begun != u64::MAX && now - *begun > limit).into()
 }
 
 /// Of this thread, in nanoseconds, at least 1.

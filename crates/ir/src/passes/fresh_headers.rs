@@ -112,6 +112,7 @@ impl Freshness<'_> {
     }
 
     /// The ways of a block are looked at one behind the other, as if all were taken.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn block(&mut self, unit: UnitId, block: &Block, stale: &mut bool) {
         for s in block {
             if let StmtKind::For { body, .. } | StmtKind::Loop { body, .. } = &s.kind {

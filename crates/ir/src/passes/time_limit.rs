@@ -5,8 +5,9 @@
 //! in a row are no loop. So a function with many steps begins with a look, too, if it calls
 //! functions with loops.
 //!
-//! In: bodies, behind the passes that move statements. Out: the same with looks. Handlers of the
-//! start and of the end have none: nobody waits for them, and they may fill tables.
+//! In: bodies, behind the passes that move statements. Out: the same with looks. Timers, signals
+//! and handlers of the start and the end have none. Nobody outside starts them, and they may go
+//! over large tables.
 
 use super::steps;
 use crate::*;
@@ -21,7 +22,7 @@ pub fn run(m: &mut Module) {
     let called = called(m);
     let loops: BTreeSet<FuncId> = called.iter().copied().filter(|f| reaches_loop(m, *f)).collect();
     for n in 0..m.handlers.len() {
-        if looks(&m.handlers[n]) {
+        if is_limited(m.handlers[n].on) {
             let body = std::mem::take(&mut m.handlers[n].body);
             m.handlers[n].body = within_time(m, body);
         }
@@ -43,14 +44,15 @@ pub fn run(m: &mut Module) {
     }
 }
 
-fn looks(h: &Handler) -> bool {
-    !matches!(h.on, On::Start | On::End) && !h.on.is_test()
+/// Whether a handler has a limit.
+pub fn is_limited(on: On) -> bool {
+    !matches!(on, On::Start | On::End | On::Every(_) | On::Signal(_)) && !on.is_test()
 }
 
 /// The functions that such handlers, and inputs, call. Others belong to grammars, whose values are
 /// the same at each time.
 fn called(m: &Module) -> BTreeSet<FuncId> {
-    let handlers = m.handlers.iter().filter(|h| looks(h)).map(|h| &h.body);
+    let handlers = m.handlers.iter().filter(|h| is_limited(h.on)).map(|h| &h.body);
     let bodies = handlers.chain(m.inputs.iter().filter_map(|i| i.body.as_ref()));
     reached(m, bodies.flat_map(|b| walk::calls(&b.block)).collect())
 }
