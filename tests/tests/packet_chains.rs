@@ -6,6 +6,7 @@ use fastrand::Rng;
 use std::fmt::Write;
 use wireloom_tests::captures::{read, udp, write, Frames, Runs, EPOCH, MS};
 use wireloom_tests::folder::Folder;
+use wireloom_tests::Wireloom;
 
 /// An instance and its outputs, the first of which goes on.
 type Kind = (&'static str, &'static [&'static str]);
@@ -159,4 +160,27 @@ fn elements_see_the_packet_that_they_get() {
             }
         }
     }
+}
+
+/// The ways through a graph are as many as 2^64, and are not followed one by one.
+#[test]
+fn many_ways_that_come_together_again() {
+    let folder = Folder::new("packet_chains_ways");
+    let mut text = "element Fork {
+            in  x: packet
+            out y: packet
+            out z: packet
+            on x(p) { if p.len > 90 { p -> y } else { p -> z } }
+        }
+        app forks {
+            port wire = memory(\"w\"), out = memory(\"o\")
+            on wire(p) where p.vlan { p.eth.type = p.vlan.type  remove p.vlan  p -> e0 }\n"
+        .to_string();
+    for n in 0..64 {
+        let next = if n < 63 { format!("e{}", n + 1) } else { "out".into() };
+        writeln!(text, "e{n} = Fork()\ne{n}.y -> {next}\ne{n}.z -> {next}").expect("a text");
+    }
+    std::fs::write(folder.file("forks.loom"), text + "}\n").expect("the folder is writable");
+    let said = Wireloom::command(&["explain", &folder.name_of("forks.loom")]);
+    assert_eq!(said.code, Some(0), "{}", said.text);
 }

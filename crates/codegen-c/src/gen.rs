@@ -46,6 +46,8 @@ pub(crate) struct Gen<'m> {
     pub frames: Frames,
     /// Which functions pause in their long loops.
     pub pauses: Vec<bool>,
+    /// Parts that handlers share look at the time.
+    looks: bool,
     /// The fields of the packet's state that the handler at hand gets from its queue.
     pub carried_in: BTreeSet<PacketFieldId>,
     /// Tables for whose entries handlers wait.
@@ -89,9 +91,15 @@ impl<'m> Gen<'m> {
             items: BTreeSet::new(),
             frames: Frames::default(),
             pauses: passes::pauses::funcs(m),
+            looks: passes::time_limit::in_parts(m),
             carried_in: BTreeSet::new(),
             awaited: awaited(m),
         }
+    }
+
+    /// Whether a handler may look at the time.
+    pub fn may_look(&self, h: &Handler) -> bool {
+        self.looks || passes::time_limit::has_look(&h.body)
     }
 
     /// Notes the extents that edits need: of the fields they replace, of the lists they change and

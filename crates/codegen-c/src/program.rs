@@ -391,7 +391,7 @@ impl<'m> Gen<'m> {
         if b.within {
             line!(b, "x->within = 1;")
         }
-        if !passes::time_limit::is_limited(h.on) && passes::time_limit::reaches_look(b.g.m, h) {
+        if !passes::time_limit::is_limited(h.on) && b.g.may_look(h) {
             line!(b, "x->begun = UINT64_MAX;")
         }
         let start = std::mem::take(&mut b.out);
@@ -528,9 +528,10 @@ impl<'m> Gen<'m> {
 
     /// An activation is one batch of frames, but each frame has time of its own.
     fn time_begins(&self, h: &Handler) -> &'static str {
-        match passes::time_limit::reaches_look(self.m, h) {
-            true => "x->spent = x->begun = 0;\n",
-            false => "",
+        if self.may_look(h) {
+            "x->spent = x->begun = 0;\n"
+        } else {
+            ""
         }
     }
 

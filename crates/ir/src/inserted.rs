@@ -34,7 +34,8 @@ pub fn late_changes(m: &Module) -> Vec<LateChange> {
     let mut found = Vec::new();
     let handlers = m.handlers.iter().filter_map(|h| h.on.frame_unit().map(|u| (u, &h.body)));
     let inputs = m.inputs.iter().filter_map(|i| i.body.as_ref().map(|b| (i.unit, b)));
-    for (unit, body) in handlers.chain(inputs) {
+    // Most have no `insert`. The ways through the others are followed, loops in loops twice each.
+    for (unit, body) in handlers.chain(inputs).filter(|(_, b)| inserts(b)) {
         let layers = m.unit(unit).frame.as_ref().map_or(&[][..], |f| &f.layers);
         let mut walk = Walk { m, layers, loops: Vec::new(), found: Vec::new() };
         walk.block(&body.block, Some(Inserted::default()));
@@ -44,6 +45,12 @@ pub fn late_changes(m: &Module) -> Vec<LateChange> {
             }
         }
     }
+    found
+}
+
+fn inserts(body: &Body) -> bool {
+    let mut found = false;
+    walk::stmts(&body.block, &mut |s| found |= matches!(s.kind, StmtKind::Frame { act: FrameAct::Insert { .. }, .. }));
     found
 }
 

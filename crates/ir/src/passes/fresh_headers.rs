@@ -15,7 +15,11 @@ const FRAME: LocalId = LocalId(0);
 
 pub fn run(m: &mut Module) {
     let order = m.inputs_in_order();
-    let uses: Vec<bool> = (0..m.inputs.len() as u32).map(|i| uses_headers(m, InputId(i))).collect();
+    let mut uses = vec![false; m.inputs.len()];
+    for id in order.iter().rev() {
+        let Some(body) = &m.inputs[id.index()].body else { continue };
+        uses[id.index()] = asks_for_headers(body) || m.outputs(&body.block).iter().any(|to| uses[to.index()]);
+    }
     let mut pass = Freshness { m, uses, stale: vec![false; m.inputs.len()], fresh: Vec::new(), tells: Vec::new() };
     let mut found = Vec::new();
     for h in m.handlers.iter() {
@@ -52,16 +56,15 @@ fn mark(block: &mut Block, found: &mut dyn Iterator<Item = bool>) {
     }
 }
 
-/// Whether an input, or one that it sends to, asks for a header.
-fn uses_headers(m: &Module, id: InputId) -> bool {
-    let Some(body) = m.inputs[id.index()].body.as_ref() else { return false };
+/// Whether an input itself asks for a header.
+fn asks_for_headers(body: &Body) -> bool {
     let mut uses = false;
     walk::block_exprs(&body.block, &mut |e| {
         uses |= matches!(&*e.kind, ExprKind::Payload(..) | ExprKind::ChecksumOk(..))
             || walk::path_of(e).is_some_and(|p| p.root == Root::Local(FRAME))
     });
     walk::stmts(&body.block, &mut |s| uses |= elements::changes_frame(&s.kind));
-    uses || m.outputs(&body.block).into_iter().any(|i| uses_headers(m, i))
+    uses
 }
 
 /// The fields of a frame's headers that tell which headers there are, and where they end.
@@ -92,6 +95,7 @@ fn telling(m: &Module, unit: UnitId) -> BTreeSet<(u32, FieldId)> {
 
 struct Freshness<'m> {
     m: &'m Module,
+    /// Inputs that ask for a header, or send to one that does.
     uses: Vec<bool>,
     /// Inputs whose packets may have other headers than were found, with which they begin.
     stale: Vec<bool>,

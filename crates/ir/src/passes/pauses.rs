@@ -293,7 +293,7 @@ impl<'m> Funcs<'m> {
 }
 
 /// Marks the functions that a block calls, directly or not.
-fn reach(m: &Module, block: &Block, to: &mut [bool]) {
+pub(super) fn reach(m: &Module, block: &Block, to: &mut [bool]) {
     for f in walk::calls(block) {
         if std::mem::replace(&mut to[f.index()], true) {
             continue;

@@ -9,9 +9,8 @@
 //! and handlers of the start and the end have none. Nobody outside starts them, and they may go
 //! over large tables.
 
-use super::steps;
+use super::{pauses, steps};
 use crate::*;
-use std::collections::BTreeSet;
 
 /// Loops with a higher bound, and such functions, look at the time: some milliseconds.
 const LONG: u64 = 1 << 22;
@@ -20,7 +19,6 @@ const LOOK_MAX: u64 = 1 << 20;
 
 pub fn run(m: &mut Module) {
     let called = called(m);
-    let loops: BTreeSet<FuncId> = called.iter().copied().filter(|f| reaches_loop(m, *f)).collect();
     for n in 0..m.handlers.len() {
         if is_limited(m.handlers[n].on) {
             let body = std::mem::take(&mut m.handlers[n].body);
@@ -32,15 +30,14 @@ pub fn run(m: &mut Module) {
             m.inputs[n].body = Some(within_time(m, body));
         }
     }
-    for f in called {
-        let FuncBody::Body(body) = m.funcs[f.index()].body.clone() else { continue };
-        let (cost, span) = (steps::of_func(m, f), m.funcs[f.index()].span);
+    for (n, _) in called.into_iter().enumerate().filter(|(_, called)| *called) {
+        let FuncBody::Body(body) = m.funcs[n].body.clone() else { continue };
+        let (cost, span) = (steps::of_func(m, FuncId(n as u32)), m.funcs[n].span);
         let mut body = within_time(m, body);
-        let calls_loops = walk::calls(&body.block).iter().any(|f| loops.contains(f));
-        if cost > LONG && calls_loops && !begins_with_look(&body.block) {
+        if cost > LONG && calls_loops(m, &body) && !begins_with_look(&body.block) {
             body.block.insert(0, look(m, cost, span));
         }
-        m.funcs[f.index()].body = FuncBody::Body(body);
+        m.funcs[n].body = FuncBody::Body(body);
     }
 }
 
@@ -51,43 +48,35 @@ pub fn is_limited(on: On) -> bool {
 
 /// The functions that such handlers, and inputs, call. Others belong to grammars, whose values are
 /// the same at each time.
-fn called(m: &Module) -> BTreeSet<FuncId> {
+fn called(m: &Module) -> Vec<bool> {
     let handlers = m.handlers.iter().filter(|h| is_limited(h.on)).map(|h| &h.body);
-    let bodies = handlers.chain(m.inputs.iter().filter_map(|i| i.body.as_ref()));
-    reached(m, bodies.flat_map(|b| walk::calls(&b.block)).collect())
-}
-
-/// Functions with a body, and those that they call.
-fn reached(m: &Module, mut next: Vec<FuncId>) -> BTreeSet<FuncId> {
-    let mut found = BTreeSet::new();
-    while let Some(f) = next.pop() {
-        let FuncBody::Body(b) = &m.funcs[f.index()].body else { continue };
-        if found.insert(f) {
-            next.extend(walk::calls(&b.block))
-        }
+    let mut called = vec![false; m.funcs.len()];
+    for b in handlers.chain(m.inputs.iter().filter_map(|i| i.body.as_ref())) {
+        pauses::reach(m, &b.block, &mut called)
     }
-    found
+    called
 }
 
-/// Whether a function has a loop, or calls one that has.
-fn reaches_loop(m: &Module, f: FuncId) -> bool {
-    reached(m, vec![f]).into_iter().any(|f| {
-        let FuncBody::Body(b) = &m.funcs[f.index()].body else { return false };
+/// Whether a body calls a function that has a loop, directly or not.
+fn calls_loops(m: &Module, body: &Body) -> bool {
+    let mut called = vec![false; m.funcs.len()];
+    pauses::reach(m, &body.block, &mut called);
+    m.funcs.iter().zip(called).filter(|(_, called)| *called).any(|(f, _)| {
+        let FuncBody::Body(b) = &f.body else { return false };
         let mut found = false;
         walk::stmts(&b.block, &mut |s| found |= rounds(&s.kind).is_some());
         found
     })
 }
 
-/// Whether a handler looks at the time, or a function of the module or an input does, which it may
-/// reach.
-pub fn reaches_look(m: &Module, h: &Handler) -> bool {
-    let mut found = has_look(&h.body);
-    m.funcs.iter().for_each(|f| found |= matches!(&f.body, FuncBody::Body(b) if has_look(b)));
-    found || m.inputs.iter().filter_map(|i| i.body.as_ref()).any(has_look)
+/// Whether a function, or an input that is joined to, looks at the time.
+pub fn in_parts(m: &Module) -> bool {
+    m.funcs.iter().any(|f| matches!(&f.body, FuncBody::Body(b) if has_look(b)))
+        || m.inputs.iter().filter_map(|i| i.body.as_ref()).any(has_look)
 }
 
-fn has_look(b: &Body) -> bool {
+/// Whether a body itself looks at the time.
+pub fn has_look(b: &Body) -> bool {
     let mut found = false;
     walk::block_exprs(&b.block, &mut |e| found |= matches!(&*e.kind, ExprKind::Builtin(Builtin::OutOfTime, _)));
     found

@@ -5,7 +5,6 @@
 use super::super::Lower;
 use super::edits::Changed;
 use super::open_ends::OpenEnd;
-use crate::compiler::{T_BOOL, T_U64};
 use crate::ir_builder as build;
 use crate::ty::Ty;
 use ir::{
@@ -91,13 +90,7 @@ impl Lower<'_, '_> {
         }
         let v = c.value(f)?.clone();
         match &field.kind {
-            FieldKind::UInt { bytes, big, .. } if reach == 1 => {
-                let v = self.recast(T_U64, v);
-                let first = if *big { build::u32(8 * (u32::from(*bytes) - 1)) } else { build::u32(0) };
-                let first = build::bin(T_U64, BinOp::BitAnd, build::bin(T_U64, BinOp::Shr, v, first), build::u64(0xff));
-                let ranges = set.iter().map(|b| (b.into(), b.into())).collect();
-                Some(X::new(T_BOOL, K::InRanges(first, ranges)))
-            }
+            FieldKind::UInt { bytes, big, .. } if reach == 1 => Some(self.first_in(v, (*bytes, *big), set)),
             FieldKind::Number { radix, .. } => {
                 crate::body::emit::digits(*radix).intersects(set).then(|| build::boolean(true))
             }

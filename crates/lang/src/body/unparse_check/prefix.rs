@@ -105,7 +105,6 @@ impl Lower<'_, '_> {
 
     /// The bytes behind a run must not continue it, where nothing else stands between.
     pub fn ends_run(&mut self, run: &ByteSet, when: &X, next: &Emit, span: Span) -> R<()> {
-        let ranges = || run.iter().map(|b| (b.into(), b.into())).collect();
         let ok = match next {
             Emit::Bytes(v) => {
                 if let K::Bytes(b) = &*v.kind {
@@ -118,17 +117,7 @@ impl Lower<'_, '_> {
                     build::or(empty, build::not(goes_on))
                 }
             }
-            Emit::UInt { value, bytes: 1, .. } => {
-                let value = self.recast(T_U64, value.clone());
-                build::not(X::new(T_BOOL, K::InRanges(value, ranges())))
-            }
-            Emit::UInt { value, bytes, big } => {
-                let value = self.recast(T_U64, value.clone());
-                let by = build::u32(if *big { 8 * (u32::from(*bytes) - 1) } else { 0 });
-                let first =
-                    build::bin(T_U64, BinOp::BitAnd, build::bin(T_U64, BinOp::Shr, value, by), build::u64(0xff));
-                build::not(X::new(T_BOOL, K::InRanges(first, ranges())))
-            }
+            Emit::UInt { value, bytes, big } => build::not(self.first_in(value.clone(), (*bytes, *big), run)),
             Emit::Number { radix, .. } if crate::body::emit::digits(*radix).is_subset(run) => build::boolean(false),
             Emit::Number { radix, .. } if !crate::body::emit::digits(*radix).intersects(run) => return Ok(()),
             Emit::Number { .. } | Emit::Varint(_) | Emit::Items { .. } | Emit::InOrder { .. } => {
@@ -145,6 +134,16 @@ impl Lower<'_, '_> {
             span,
             Wrong::Beginning("the field before it has no end of its own: the receiver would take this for more of it"),
         )
+    }
+
+    /// Whether the first byte of a number, of so many bytes and big endian or not, is in a set.
+    pub fn first_in(&mut self, value: X, (bytes, big): (u8, bool), set: &ByteSet) -> X {
+        let mut first = self.recast(T_U64, value);
+        if bytes > 1 {
+            let by = build::u32(if big { 8 * (u32::from(bytes) - 1) } else { 0 });
+            first = build::bin(T_U64, BinOp::BitAnd, build::bin(T_U64, BinOp::Shr, first, by), build::u64(0xff));
+        }
+        X::new(T_BOOL, K::InRanges(first, set.iter().map(|b| (b.into(), b.into())).collect()))
     }
 
     /// Guards that parts do not begin with a literal, where a condition holds.
