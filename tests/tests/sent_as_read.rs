@@ -37,3 +37,9 @@ fn first_bytes() {
 fn parts_of_messages() {
     passes("parts_alike", 4);
 }
+
+/// Messages of conversations whose receivers read their unit with other arguments.
+#[test]
+fn other_protocols_and_directions() {
+    passes("told_alike", 6);
+}

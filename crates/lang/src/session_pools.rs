@@ -5,6 +5,7 @@ use crate::body::Lower;
 use crate::compiler::{Compiler, R};
 use crate::names::ModId;
 use crate::ty::{T_U32, U32};
+use crate::units::findings::source;
 use crate::val::Val;
 use ir::{Expr as X, ExprKind as K, StmtKind};
 use wireloom_ir as ir;
@@ -95,7 +96,7 @@ impl Compiler<'_> {
                 continue;
             };
             let Some(body) = self.protocols[protocol.index()].reset.clone() else { continue };
-            let (name, span) = (format!("{}.reset", port.name), crate::apps::handlers::at(&port.span));
+            let (name, span) = (format!("{}.reset", port.name), source(port.span));
             self.add_handler(&name, ir::On::Reset(p), span, body);
         }
     }

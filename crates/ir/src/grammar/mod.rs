@@ -14,6 +14,7 @@ mod ids;
 pub mod late_reads;
 pub mod measure;
 mod message_ends;
+pub mod params;
 pub mod tail;
 
 pub use tail::{begins_tail, body_needs_tail, edit_path, rule, Rule};

@@ -1,12 +1,13 @@
 //! Conversations of an app: the upstreams that its sessions keep, and their handlers.
 
-use super::handlers::{at, plain, run};
+use super::handlers::{plain, run};
 use super::scope::AppName;
 use crate::body::{HandlerCtx, Talk};
 use crate::compiler::{Compiler, Reported, R};
 use crate::ir_builder as build;
 use crate::names::ModId;
 use crate::ty::{Ty, U32};
+use crate::units::findings::source;
 use crate::val::Val;
 use wireloom_ir::{self as ir, desc};
 use wireloom_syntax::ast::{self, Ident, Path, Span};
@@ -228,7 +229,7 @@ impl Compiler<'_> {
     }
 
     fn first_of(&mut self, on: ir::On, name: &Ident) -> R<()> {
-        let Some(first) = self.m.handlers.iter().find(|h| h.on == on).map(|h| at(&h.span)) else { return Ok(()) };
+        let Some(first) = self.m.handlers.iter().find(|h| h.on == on).map(|h| source(h.span)) else { return Ok(()) };
         let d = Diagnostic::error("E0639", name.span, format!("`{}` has such a handler already", name.name));
         Err(self.report(d.label("the second one").also(first, "the first one")))
     }
@@ -249,7 +250,7 @@ impl Compiler<'_> {
                 if self.m.handlers.iter().any(|h| h.on == ir::On::Upstream { upstream, protocol }) {
                     continue;
                 }
-                let (name, span) = (self.m.upstreams[n].name.clone(), at(&self.m.upstreams[n].span));
+                let (name, span) = (self.m.upstreams[n].name.clone(), source(self.m.upstreams[n].span));
                 let handled = protocol.map_or("m".into(), |p| self.handled_as(module, p, false));
                 let d = Diagnostic::error("E0611", span, format!("no handler for messages of the connection `{name}`"))
                     .label("no handler")
@@ -281,7 +282,7 @@ impl Compiler<'_> {
             }
             let db = &self.m.ports[port.index()].name;
             let message = format!("nothing opens `{name}`, and `{db}` may have several servers");
-            let d = Diagnostic::warning("W0910", at(&span), message)
+            let d = Diagnostic::warning("W0910", source(span), message)
                 .label("a message opens it only to a single server")
                 .hint(format!("choose one, as in `on client.opened {{ {name} = open {db}[0] }}`"));
             self.report(d);

@@ -1,7 +1,7 @@
 //! Tables with `per_core`: their kinds and values, and how traffic uses them.
 
-use super::handlers::at;
 use crate::compiler::Compiler;
+use crate::units::findings::source;
 use ir::per_core;
 use wireloom_ir as ir;
 use wireloom_syntax::ast::{Expr, Ident};
@@ -31,7 +31,7 @@ impl Compiler<'_> {
             let name = &self.m.tables[found.table.index()].name;
             let does = if found.removes { "removes" } else { "sets" };
             let text = format!("traffic {does} an entry of `{name}`, of which each core has its own");
-            let d = Diagnostic::error("E0661", at(&found.span), text)
+            let d = Diagnostic::error("E0661", source(found.span), text)
                 .label("the other cores would keep theirs")
                 .hint(format!("add to it: `{name}[…] += 1`, or `update` with `+=`; or leave `per_core` out"));
             self.report(d);

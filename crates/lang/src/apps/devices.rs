@@ -5,6 +5,7 @@
 
 use crate::compiler::{Compiler, R};
 use crate::names::ModId;
+use crate::units::findings::source;
 use ir::desc::{FrameEngine, PortKind};
 use wireloom_ir as ir;
 use wireloom_ir::ops::Device;
@@ -88,7 +89,7 @@ impl Compiler<'_> {
         }
         if let Some(h) = all.iter().map(|n| &self.m.handlers[*n]).find(|h| h.segment.is_some()) {
             let text = format!("the packets that come to `{}` belong to a segment already", name.name);
-            let d = Diagnostic::error("E0651", device.name.span, text).also(super::handlers::at(&h.span), "in it");
+            let d = Diagnostic::error("E0651", device.name.span, text).also(source(h.span), "in it");
             return Err(self.report(d.hint("leave the device out here, and name it at the segment")));
         }
         let id = ir::SegmentId(self.m.segments.len() as u32);

@@ -7,6 +7,7 @@ use crate::ir_builder as build;
 use crate::items::Item;
 use crate::names::{ItemId, Meaning, ModId};
 use crate::ty::Ty;
+use crate::units::findings::source;
 use crate::val::Val;
 use ir::desc::{FrameEngine, ParamValue, PortKind, PortOptions, Value};
 use wireloom_ir as ir;
@@ -291,7 +292,7 @@ impl Compiler<'_> {
     }
 
     pub fn handled_once(&mut self, port: ir::PortId, span: Span) -> R<()> {
-        let Some(first) = self.m.frame_handler(port).map(|h| super::handlers::at(&h.span)) else { return Ok(()) };
+        let Some(first) = self.m.frame_handler(port).map(|h| source(h.span)) else { return Ok(()) };
         let name = self.m.ports[port.index()].name.clone();
         Err(self.report(
             Diagnostic::error("E0639", span, format!("the packets of port `{name}` are handled already"))

@@ -6,6 +6,7 @@ use crate::compiler::{Compiler, Reported, R, T_U32};
 use crate::ir_builder as build;
 use crate::names::ModId;
 use crate::ty::{Ty, U32};
+use crate::units::findings::source;
 use crate::val::{Val, Vk};
 use ir::ExprKind as K;
 use wireloom_ir::{self as ir, desc};
@@ -168,7 +169,7 @@ impl Compiler<'_> {
         let named = if session { self.direction(named.as_ref(), false)? } else { named.clone() };
         let protocol = self.handler_protocol(module, p, port, named.as_ref())?;
         let on = ir::On::Message { port: p, protocol };
-        if let Some(first) = self.m.handlers.iter().find(|h| h.on == on).map(|h| at(&h.span)) {
+        if let Some(first) = self.m.handlers.iter().find(|h| h.on == on).map(|h| source(h.span)) {
             let d = Diagnostic::error(
                 "E0639",
                 port.span,
@@ -320,7 +321,7 @@ impl Compiler<'_> {
             if self.m.handlers.iter().any(|h| h.on == ir::On::Probe(p)) {
                 continue;
             }
-            let (name, span) = (format!("{}.probe", port.name), at(&port.span));
+            let (name, span) = (format!("{}.probe", port.name), source(port.span));
             self.add_handler(&name, ir::On::Probe(p), span, body);
         }
     }
@@ -368,7 +369,7 @@ impl Compiler<'_> {
                 let of = if self.is_session(*p) { "messages" } else { "requests" };
                 let d = Diagnostic::error(
                     "E0611",
-                    at(&port.span),
+                    source(port.span),
                     format!("no handler for {of} of `{name}` on port `{}`", port.name),
                 )
                 .label("no handler")
@@ -377,11 +378,6 @@ impl Compiler<'_> {
             }
         }
     }
-}
-
-/// Where something stands, as diagnostics have it.
-pub fn at(span: &ir::Span) -> Span {
-    Span { file: ast::FileId(span.file), start: span.start, end: span.end }
 }
 
 /// The protocol's own answers (`on request`) stand before its handler's own statements.

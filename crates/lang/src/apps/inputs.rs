@@ -14,6 +14,7 @@ use crate::body::{Kind, Lower};
 use crate::compiler::{Compiler, Reported, R};
 use crate::ir_builder as build;
 use crate::ty::{Ty, U32};
+use crate::units::findings::source;
 use crate::val::Val;
 use ir::{LocalId, StmtKind};
 use std::collections::BTreeSet;
@@ -75,7 +76,7 @@ impl Compiler<'_> {
                     ir::walk::stmts(body, &mut |s| {
                         if let StmtKind::Output { wire, .. } = &s.kind {
                             if self.m.input_of(*wire).is_some_and(|to| self.m.input_uses_tables(to)) {
-                                found.push(super::handlers::at(&s.span))
+                                found.push(source(s.span))
                             }
                         }
                     });
@@ -193,7 +194,7 @@ impl Compiler<'_> {
         ir::walk::stmts(&self.m.input_body(from)?.block, &mut |s| {
             if let StmtKind::Output { wire, .. } = &s.kind {
                 if self.m.input_of(*wire) == Some(to) {
-                    found = Some(super::handlers::at(&s.span))
+                    found = Some(source(s.span))
                 }
             }
         });

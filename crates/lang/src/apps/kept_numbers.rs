@@ -4,8 +4,8 @@
 //! server. In: the lowered handlers and functions. Out: a warning where such a number is stored. A
 //! number that goes on from the last one, as in `turn = (turn + 1) % len(db)`, is a count of turns.
 
-use super::handlers::at;
 use crate::compiler::Compiler;
+use crate::units::findings::source;
 use ir::{walk, Expr, ExprKind as K, LocalId, PortId, Stmt, StmtKind};
 use std::collections::HashMap;
 use wireloom_ir as ir;
@@ -34,9 +34,10 @@ impl Compiler<'_> {
             }
             told.push(span);
             let (name, what) = (self.m.ports[port.index()].name.clone(), what.name(&self.m));
-            let d = Diagnostic::warning("W0908", at(&span), format!("{what} keeps the number of a server of `{name}`"))
-                .label("it is another server's when the list of servers has changed")
-                .hint(format!("keep its address, `server({name}, i)`: its number is `instance({name}, address)`"));
+            let d =
+                Diagnostic::warning("W0908", source(span), format!("{what} keeps the number of a server of `{name}`"))
+                    .label("it is another server's when the list of servers has changed")
+                    .hint(format!("keep its address, `server({name}, i)`: its number is `instance({name}, address)`"));
             self.report(d);
         }
     }

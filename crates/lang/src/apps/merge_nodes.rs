@@ -1,8 +1,8 @@
 //! Checks the nodes before and behind merges. They run in the tasks of their merge, beside the
 //! cores. What each core has for itself is not theirs, and no connection waits for them.
 
-use super::handlers::at;
 use crate::compiler::Compiler;
+use crate::units::findings::source;
 use ir::core_partition::{Resource, Uses};
 use ir::{HandlerId, StmtKind, TableSharing};
 use wireloom_ir as ir;
@@ -71,11 +71,11 @@ impl Compiler<'_> {
                 (what, name, _) => (what, name),
             };
             let span = self.narrowest(h, &|s| self.uses(s).touches(thing).then_some(())).map(|(s, ())| s);
-            let span = span.unwrap_or_else(|| at(&self.m.handlers[h.index()].span));
+            let span = span.unwrap_or_else(|| source(self.m.handlers[h.index()].span));
             let d = if behind {
                 let d =
                     Diagnostic::error("E0646", span, format!("{what} `{name}` is used behind a merge and elsewhere"));
-                let other = other.map(|o| at(&self.m.handlers[o.index()].span));
+                let other = other.map(|o| source(self.m.handlers[o.index()].span));
                 let d = d.label("the merge has its own");
                 other.map_or(d.clone(), |o| d.also(o, "used elsewhere here"))
             } else {
@@ -116,7 +116,7 @@ impl Compiler<'_> {
     fn narrowest<T>(&self, h: HandlerId, say: &dyn Fn(&ir::Stmt) -> Option<T>) -> Option<(Span, T)> {
         let mut found: Option<(Span, T)> = None;
         ir::walk::stmts(&self.m.handlers[h.index()].body.block, &mut |s| {
-            let span = at(&s.span);
+            let span = source(s.span);
             if found.as_ref().is_none_or(|(f, _)| span.end - span.start <= f.end - f.start) {
                 if let Some(what) = say(s) {
                     found = Some((span, what))

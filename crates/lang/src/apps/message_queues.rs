@@ -4,7 +4,6 @@
 //! the queue's handler or wiring there. No client waits for a message in a queue.
 
 use super::declarations::MessageQueue;
-use super::handlers::at;
 use super::scope::AppName;
 use crate::body::destination::Sink;
 use crate::body::{Kind, Lower};
@@ -13,6 +12,7 @@ use crate::ir_builder as build;
 use crate::items::TableTy;
 use crate::names::ModId;
 use crate::ty::{Ty, U32};
+use crate::units::findings::source;
 use crate::val::Val;
 use ir::{walk, LocalId, StmtKind};
 use std::cell::{Cell, OnceCell};
@@ -208,7 +208,7 @@ impl Lower<'_, '_> {
         made?;
         if let Some(late) = read_after_call(&block, m, &mut false) {
             let text = format!("the message from queue `{}` is gone: a call was made since", q.name);
-            let d = Diagnostic::error("E0605", at(&late), text).label("it is read after a call");
+            let d = Diagnostic::error("E0605", source(late), text).label("it is read after a call");
             return Err(self.cx.report(d.hint("copy its values into a `let` before the call")));
         }
         self.out.extend(block);

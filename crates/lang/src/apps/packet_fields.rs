@@ -9,6 +9,7 @@ use crate::compiler::{Compiler, Reported, R};
 use crate::ir_builder as build;
 use crate::names::{ItemId, ModId};
 use crate::ty::Ty;
+use crate::units::findings::source;
 use crate::val::Val;
 use ir::packet_state::{BYTES_MAX, FIELDS_MAX};
 use ir::{LocalId, PacketFieldId, StmtKind};
@@ -137,9 +138,9 @@ impl Compiler<'_> {
             let full = self.m.packet[u.field.index()].name.clone();
             let name = short(&full);
             let text = format!("the packet's `{name}` may be read before it is written");
-            let d = Diagnostic::error("E0694", super::handlers::at(&u.read), text).label("read here");
+            let d = Diagnostic::error("E0694", source(u.read), text).label("read here");
             let d = match u.sent {
-                Some(s) => d.also(super::handlers::at(&s), "a packet comes from here without it"),
+                Some(s) => d.also(source(s), "a packet comes from here without it"),
                 None => d.note("a packet that has just come in has no value there"),
             };
             self.once(

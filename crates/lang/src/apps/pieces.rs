@@ -1,7 +1,7 @@
 //! `on client.body(req, piece)`: handlers of the pieces of a message's streamed bytes; and values
 //! that are remembered of a request (`request seen: u64`).
 
-use super::handlers::{at, run};
+use super::handlers::run;
 use super::scope::AppName;
 use crate::body::passed_on::Passed;
 use crate::body::stream_item::StreamItem;
@@ -11,6 +11,7 @@ use crate::compiler::{Compiler, Reported, R};
 use crate::ir_builder as build;
 use crate::names::ModId;
 use crate::ty::Ty;
+use crate::units::findings::source;
 use crate::val::Val;
 use ir::{ExprKind as K, StmtKind};
 use wireloom_ir::{self as ir, desc};
@@ -182,7 +183,7 @@ impl Compiler<'_> {
             matches!(h.on, ir::On::Piece { port, protocol, upstream, .. }
                 if (port, protocol, upstream) == (of.port, of.protocol, of.upstream))
         };
-        self.m.handlers.iter().find(same).map(|h| at(&h.span))
+        self.m.handlers.iter().find(same).map(|h| source(h.span))
     }
 
     fn no_pieces(&mut self, span: Span, why: &str) -> Reported {

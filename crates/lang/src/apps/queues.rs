@@ -11,6 +11,7 @@ use crate::ir_builder as build;
 use crate::items::Item;
 use crate::names::ModId;
 use crate::ty::{Ty, U32};
+use crate::units::findings::source;
 use crate::val::Val;
 use ir::desc::{FrameEngine, ParamValue, PortKind, PortOptions, Value};
 use ir::{PortId, QueueAct, StmtKind, TableId};
@@ -186,7 +187,7 @@ impl Compiler<'_> {
         }
         for e in ir::endless::endless(&self.m) {
             let port = &self.m.ports[e.queue.index()];
-            let at = super::handlers::at(&e.sends);
+            let at = source(e.sends);
             let d = if port.kind.is_loop() {
                 let text = format!("the packets that are built for `{}` come back to where they are built", port.name);
                 Diagnostic::error("E0635", at, text)
@@ -198,7 +199,7 @@ impl Compiler<'_> {
                     format!("the packets of queue `{}` are sent back to it, and popped again, for ever", port.name);
                 Diagnostic::error("E0635", at, text)
                     .label("sent back here")
-                    .also(super::handlers::at(&e.pops), "popped again by a handler of a queue")
+                    .also(source(e.pops), "popped again by a handler of a queue")
                     .hint("pop in a timer, or in the handler of a port: `loop max 16 { if not q.pop() { break } }`")
             };
             self.report(d);

@@ -4,6 +4,7 @@
 
 use crate::compiler::{Compiler, R};
 use crate::names::ModId;
+use crate::units::findings::source;
 use ir::core_partition::Resource;
 use ir::desc::{FrameEngine, PortKind};
 use ir::ops::Device;
@@ -211,14 +212,14 @@ impl Compiler<'_> {
             }
             Conflict::Few { queue, instances } => {
                 let port = &self.m.ports[queue.index()];
-                let at = super::handlers::at(&port.span);
+                let at = source(port.span);
                 let text = format!("`{}` has {instances} instances, fewer than the cores that it leads to", port.name);
                 Diagnostic::error("E0658", at, text.replace(" 1 instances", " 1 instance"))
                     .label("some cores would have nothing to do")
                     .hint("`instances 2` for two cores: instance i goes to core i of the segment")
             }
             Conflict::Circle(queues) => {
-                let at = |q: &PortId| super::handlers::at(&self.m.ports[q.index()].span);
+                let at = |q: &PortId| source(self.m.ports[q.index()].span);
                 let name = |q: &PortId| format!("`{}`", self.m.ports[q.index()].name);
                 let text = match queues.as_slice() {
                     [one] => format!("{} leads from a segment back to it", name(one)),

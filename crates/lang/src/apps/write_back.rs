@@ -30,6 +30,7 @@ use crate::compiler::{Compiler, R, T_U16, T_U64};
 use crate::ir_builder as build;
 use crate::names::ModId;
 use crate::ty::{Ty, U64};
+use crate::units::findings::source;
 use crate::val::Val;
 use ir::{BinOp, Builtin as B, CounterId, Expr as X, ExprKind as K, LocalId, StmtKind, TableId, TableKind};
 use std::cell::OnceCell;
@@ -311,7 +312,7 @@ impl Lower<'_, '_> {
             early = early.or(acts.then_some(s.span));
         });
         if let Some(at) = early {
-            let d = Diagnostic::error("E0684", super::handlers::at(&at), "this stands in a write that is done later")
+            let d = Diagnostic::error("E0684", source(at), "this stands in a write that is done later")
                 .label("nothing is kept yet")
                 .also(cache.name.span, "written back by its `on ….write_back(e)`");
             return Err(self.cx.report(d.hint("give the value in the block; answer behind it")));

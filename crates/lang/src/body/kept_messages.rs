@@ -8,6 +8,7 @@ use super::Lower;
 use crate::compiler::{Compiler, Reported, R};
 use crate::ir_builder as build;
 use crate::ty::Ty;
+use crate::units::findings::source;
 use crate::val::{OutKind, Val, Vk};
 use ir::{ExprKind as K, FaultKind, FieldKind, LocalId, StmtKind, TableId, UnitId};
 use wireloom_ir as ir;
@@ -149,6 +150,7 @@ impl Lower<'_, '_> {
             return Err(self.while_held(span, "keeps a message"));
         }
         self.impure = true;
+        self.reads_the_same(unit, span)?;
         let msg = match &o.kind {
             OutKind::Inner => return Err(Reported),
             OutKind::Built(_) => {
@@ -173,6 +175,18 @@ impl Lower<'_, '_> {
         let fits = build::cmp(ir::BinOp::Le, build::len_bytes(bytes.clone()), build::u64(max));
         self.guard(fits, FaultKind::TOO_LONG, span);
         Ok(build::cast(t, bytes))
+    }
+
+    /// The reader of a kept message may know other arguments for its unit.
+    fn reads_the_same(&mut self, unit: UnitId, span: Span) -> R<()> {
+        let Some(f) = ir::grammar::params::other_fields(&self.cx.m, unit) else { return Ok(()) };
+        let shown = self.show(&Ty::Msg(unit));
+        let at = source(self.field_ir(unit, f).span);
+        let d = Diagnostic::error("E0443", span, format!("this {shown} would be another one for another request"))
+            .label("its reader may know other arguments")
+            .also(at, "this depends on a parameter")
+            .hint("keep a record of its fields");
+        Err(self.cx.report(d))
     }
 
     /// A message that streams is kept only if it is held.

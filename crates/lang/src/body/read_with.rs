@@ -10,7 +10,7 @@ use crate::compiler::R;
 use crate::ir_builder as build;
 use crate::ty::Ty;
 use crate::val::Val;
-use ir::{BinOp, Edit, ExprKind as K, FaultKind, FieldKind, LocalId, Root, Step, StmtKind};
+use ir::{BinOp, Edit, ExprKind as K, FaultKind, FieldKind, LocalId, Peer, Root, Step, StmtKind};
 use wireloom_ir as ir;
 use wireloom_syntax::ast::Span;
 
@@ -164,11 +164,16 @@ impl Lower<'_, '_> {
     ) -> R<Vec<(u32, ir::Expr)>> {
         let EditedMessage { unit, msg, .. } = *target;
         let n = self.cx.units[unit.index()].params.len();
-        let answers = response && !self.cx.is_session(proto) && self.kind != super::Kind::OnFault;
+        if n == 0 || self.kind == super::Kind::OnFault {
+            return Ok(vec![]);
+        }
+        if self.cx.is_session(proto) {
+            return Ok(self.receiver_knows(target, proto, response));
+        }
         // A clause that is checked by itself has no port, and no request.
-        let answers = answers && self.cx.protocols[proto.index()].response == Some(unit);
+        let answers = response && self.cx.protocols[proto.index()].response == Some(unit);
         let Some(handler) =
-            self.handler.filter(|h| answers && n > 0 && h.protocol == proto && h.port.0 != u32::MAX && h.req != msg)
+            self.handler.filter(|h| answers && h.protocol == proto && h.port.0 != u32::MAX && h.req != msg)
         else {
             return Ok(vec![]);
         };
@@ -180,12 +185,7 @@ impl Lower<'_, '_> {
         made?;
         let was = self.read_with.get(&msg);
         let same = |i: usize| was.and_then(|was| was.get(i)).is_some_and(|was| was.key == now[i].key);
-        let mut asked = vec![false; n];
-        self.cx.m.unit_exprs(unit, &mut |e, _| {
-            if let K::UnitParam(Root::This, i) = *e.kind {
-                asked.get_mut(i as usize).into_iter().for_each(|a| *a = true);
-            }
-        });
+        let asked = self.asked_params(unit);
         let differ: Vec<usize> = (0..n.min(now.len())).filter(|i| asked[*i] && !same(*i)).collect();
         if differ.is_empty() {
             self.go_back(start);
@@ -197,5 +197,38 @@ impl Lower<'_, '_> {
             all.push((i as u32, crate::fold::fold(&self.cx.m, &now[i].value)));
         }
         Ok(all)
+    }
+
+    /// The parameters of a message of a conversation, where its receiver's protocol has other
+    /// arguments for its unit than those that it was read with.
+    fn receiver_knows(&mut self, target: &EditedMessage, proto: ir::ProtocolId, down: bool) -> Vec<(u32, ir::Expr)> {
+        let EditedMessage { unit, msg, .. } = *target;
+        // A clause that is checked by itself has no port.
+        if self.handler.is_some_and(|h| h.port.0 == u32::MAX && h.req == msg) {
+            return vec![];
+        }
+        let here = self.handler.is_some_and(|h| h.req == msg);
+        let from = self.talk.came_on.filter(|_| here).map(|peer| peer != Peer::Client);
+        let read = self.talk.protocol.zip(from);
+        if read == Some((proto, down)) {
+            return vec![];
+        }
+        let args = self.session_args(proto, down);
+        let was = read.map(|(proto, down)| self.session_args(proto, down)).unwrap_or_default();
+        let same = |i: usize| was.get(i).is_some_and(|was| *was == args[i]);
+        let asked = self.asked_params(unit);
+        let differ = (0..asked.len().min(args.len())).filter(|i| asked[*i] && !same(*i));
+        differ.map(|i| (i as u32, crate::fold::fold(&self.cx.m, &args[i]))).collect()
+    }
+
+    /// The parameters of a unit on which its fields depend.
+    fn asked_params(&self, unit: ir::UnitId) -> Vec<bool> {
+        let mut asked = vec![false; self.cx.units[unit.index()].params.len()];
+        self.cx.m.unit_exprs(unit, &mut |e, _| {
+            if let K::UnitParam(Root::This, i) = *e.kind {
+                asked.get_mut(i as usize).into_iter().for_each(|a| *a = true);
+            }
+        });
+        asked
     }
 }

@@ -6,6 +6,7 @@ use wireloom_ir as ir;
 use wireloom_syntax::ast::{FileId, Span};
 use wireloom_syntax::Diagnostic;
 
+/// Where something stands, as diagnostics have it.
 pub fn source(s: ir::Span) -> Span {
     Span { file: FileId(s.file), start: s.start, end: s.end }
 }

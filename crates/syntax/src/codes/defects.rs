@@ -1,6 +1,6 @@
 //! The codes of the compiler's own defects: E08xx. No program is known that has one.
 
-use super::lang::code;
+use super::code;
 use super::Code;
 
 pub static CODES: &[Code] = &[code(

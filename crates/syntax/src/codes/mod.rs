@@ -11,10 +11,15 @@
 //! - E07xx: state and tables;
 //! - E08xx: defects of the compiler;
 //! - W09xx: warnings.
+//!
+//! `crates/lang/tests/codes.rs` compiles every example of the checker (crate `lang`, E02xx to
+//! E07xx), and expects its error.
 
+pub mod apps;
 pub mod defects;
 pub mod lang;
 pub mod syntax;
+pub mod units;
 pub mod warnings;
 
 /// A code with its texts.
@@ -29,9 +34,18 @@ pub struct Code {
     pub example: &'static str,
 }
 
+const fn code(code: &'static str, title: &'static str, explanation: &'static str, example: &'static str) -> Code {
+    Code { code, title, explanation, example }
+}
+
+/// Those of the checker (crate `lang`), in order.
+pub fn checker() -> impl Iterator<Item = &'static Code> {
+    lang::CODES.iter().chain(units::CODES).chain(apps::CODES)
+}
+
 /// All codes, in order.
 pub fn all() -> impl Iterator<Item = &'static Code> {
-    syntax::CODES.iter().chain(lang::CODES.iter()).chain(defects::CODES.iter()).chain(warnings::CODES.iter())
+    syntax::CODES.iter().chain(checker()).chain(defects::CODES).chain(warnings::CODES)
 }
 
 pub fn find(code: &str) -> Option<&'static Code> {

@@ -1,6 +1,6 @@
 //! The codes of warnings: W09xx. Examples are as in `lang.rs`.
 
-use super::lang::code;
+use super::code;
 use super::Code;
 
 pub static CODES: &[Code] = &[
