@@ -497,7 +497,7 @@ fn alternatives(m: &Module, port: &Port, out: &mut Vec<Finding>) {
     }
 }
 
-fn show(bytes: &[u8]) -> String {
+pub(super) fn show(bytes: &[u8]) -> String {
     let text: String = bytes.iter().flat_map(|b| std::ascii::escape_default(*b)).map(char::from).collect();
     format!("\"{text}\"")
 }

@@ -194,7 +194,13 @@ fn bytes_fact(min: u64, max: u64, class: &Option<ByteSet>, extent: &Extent, trim
             }
             _ => value,
         },
-        Extent::Until(u) => with_until(value, Some(u)),
+        Extent::Until(u) => {
+            // A delimiter of one byte would leave them empty.
+            let mut ends = ByteSet::EMPTY;
+            u.delimiters.iter().filter(|d| d.len() == 1 && min > 0).for_each(|d| ends.add(d[0]));
+            let first = ByteSet(std::array::from_fn(|i| value.first.0[i] & !ends.0[i]));
+            with_until(Fact { first, ..value }, Some(u))
+        }
         Extent::Run | Extent::ToEnd | Extent::Close => value,
     }
 }

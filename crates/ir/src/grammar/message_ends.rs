@@ -2,7 +2,8 @@
 //!
 //! In: ports and protocols. Out: finding E0411 for a message whose last field ends by the byte
 //! behind it. Such are runs, numbers without a delimiter, and flags. Its reader would take bytes of
-//! the next message, which may be another client's, or wait for one.
+//! the next message, which may be another client's, or wait for one. And E0418 for requests that may
+//! begin with bytes that their protocol ignores.
 
 use super::check::name;
 use super::measure::Facts;
@@ -25,6 +26,30 @@ pub(super) fn check(m: &Module, facts: &Facts, out: &mut Vec<Finding>) {
                 }
             }
         }
+    }
+}
+
+/// A reader drops what its protocol ignores, so no request begins with it.
+pub(super) fn ignored(m: &Module, facts: &Facts, out: &mut Vec<Finding>) {
+    for p in &m.protocols {
+        let Some((bytes, _)) = &p.ignore else { continue };
+        let unit = m.unit(p.request);
+        let begins = |f: &&FieldId| facts.field(m, p.request, **f).first.has(bytes[0]);
+        let mut first = vec![];
+        for f in &unit.body {
+            first.push(*f);
+            if !facts.field(m, p.request, *f).empty {
+                break;
+            }
+        }
+        let Some(f) = first.iter().find(begins) else { continue };
+        let field = &unit.fields[f.index()];
+        let text = format!("requests of protocol `{}` may begin with bytes that it ignores", p.name);
+        out.push(
+            Finding::new("E0418", field.span, text)
+                .label(field.span, format!("may begin with {}", super::check::show(&bytes[..1])))
+                .hint("receivers would drop them: begin with a token, or with a set of bytes without them"),
+        );
     }
 }
 

@@ -22,7 +22,7 @@ pub use tail::{begins_tail, body_needs_tail, edit_path, rule, Rule};
 use crate::*;
 use measure::Facts;
 
-/// A diagnostic in the making: codes E0401 to E0416, and of ports over UDP E0680 to E0682.
+/// A diagnostic in the making: codes E0401 to E0418, and of ports over UDP E0680 to E0682.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     pub code: &'static str,
@@ -64,6 +64,7 @@ pub const CODES: &[(&str, &str)] = &[
     ("E0414", "bytes are read that have flowed by"),
     ("E0415", "a computed field of too much"),
     ("E0416", "a unit of too many fields"),
+    ("E0418", "a request that may begin with bytes that its protocol ignores"),
 ];
 
 /// Largest head of a message.
@@ -103,6 +104,7 @@ pub fn analyze(m: &mut Module) -> Vec<Finding> {
     check::protocols(m, &facts, &mut findings);
     datagrams::check(m, &mut findings);
     message_ends::check(m, &facts, &mut findings);
+    message_ends::ignored(m, &facts, &mut findings);
     findings
 }
 

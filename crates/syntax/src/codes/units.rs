@@ -1,6 +1,6 @@
 //! The codes of units and grammar: E04xx.
 //!
-//! The grammar analysis of crate `ir` reports E0401 to E0416.
+//! The grammar analysis of crate `ir` reports E0401 to E0416, and E0418.
 
 use super::{code, Code};
 
@@ -79,6 +79,10 @@ pub static CODES: &[Code] = &[
          - in the unit of a `stream` field\n\n\
          Fields before a stream are the message's head. `forward` edits the head.",
         "unit M { n: u8  pass when n > 1  data: stream bytes [n] }\nprotocol p { request M  response M }\n"),
+    code("E0418", "a request that may begin with bytes that its protocol ignores",
+        "`ignore` drops bytes in front of a request. A request that begins with them would be read \
+         without them, and another message with it.",
+        "unit Line { text: bytes<20> until \"\\n\" }\nprotocol p { request Line  response Line  stateless  ignore \"\\n\" max 4 }\n"),
     code("E0421", "a field without a wire format or an end",
         "Every field has a wire format and an end: a fixed width, `[length]`, `until` or `of \
          set`.",
