@@ -84,6 +84,48 @@ fn one_request_for_many_clients_on_several_cores() {
     assert!(backend.accept_within(Duration::from_millis(100)).is_none(), "the server was asked again");
 }
 
+/// Those that wait look for the entry again and again, and must not wake each other.
+#[test]
+fn one_request_for_many_clients_of_a_slow_server() {
+    let backend = Backend::new();
+    let front = cache(backend.port, &[]);
+    let mut clients: Vec<Client> = (0..40).map(|_| Client::connect(front.port)).collect();
+    let mut first = Client::connect(front.port);
+    first.send(get("/slow", ""));
+    let mut server = backend.accept();
+    server.take_head();
+    for c in &mut clients {
+        c.send(get("/slow", ""));
+    }
+    assert!(backend.accept_within(Duration::from_secs(4)).is_none(), "the server was asked again");
+    server.send(answer("Cache-Control: max-age=60\r\n", "shared"));
+    for c in clients.iter_mut().chain([&mut first]) {
+        assert_eq!(read(c).1, "shared");
+    }
+    server.expect_silence(Duration::from_millis(100));
+}
+
+/// Of an answer without a tag a client has nothing.
+#[test]
+fn only_the_tag_that_the_client_has_is_not_modified() {
+    for (tag, has, same) in [("", "none", false), ("ETag:\r\n", "", false), ("ETag: \"a\"\r\n", "\"a\"", true)] {
+        let backend = Backend::new();
+        let front = cache(backend.port, &[]);
+        let mut client = Client::connect(front.port);
+        client.send(get("/t", ""));
+        Asked::by(&backend, &answer(&format!("Cache-Control: max-age=60\r\n{tag}"), "body"));
+        assert_eq!(read(&mut client).1, "body");
+        for field in [format!("If-None-Match: {has}\r\n"), String::new()] {
+            client.send(get("/t", &field));
+            if same && !field.is_empty() {
+                assert!(client.take_head().starts_with("http/1.1 304"));
+            } else {
+                assert_eq!(read(&mut client).1, "body", "{tag}{has}");
+            }
+        }
+    }
+}
+
 #[test]
 fn a_client_that_leaves_does_not_keep_the_others_waiting() {
     let backend = Backend::new();

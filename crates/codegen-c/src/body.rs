@@ -49,6 +49,9 @@ pub(crate) struct BodyGen<'g, 'm> {
     temps: u32,
     /// Locks that the current statement releases when it is left: tables.
     pub locked: Vec<String>,
+    /// The entry that `update` holds, and a bool that tells whether it was set, if handlers wait
+    /// for entries of its table.
+    pub updated: Option<(LocalId, String)>,
     /// `locked.len()` outside the innermost loop.
     loop_locks: Vec<usize>,
     /// Flags of the calls, in order of the statements.
@@ -93,6 +96,7 @@ impl<'g, 'm> BodyGen<'g, 'm> {
             decls: String::new(),
             temps: 0,
             locked: Vec::new(),
+            updated: None,
             loop_locks: Vec::new(),
             call_flags: call_flags(&body.block),
             next_call: 0,
@@ -256,6 +260,7 @@ impl<'g, 'm> BodyGen<'g, 'm> {
         if self.g.xdp && self.xdp_stmt(&s.kind) {
             return;
         }
+        self.note_update(&s.kind);
         match &s.kind {
             StmtKind::Frame { frame, act } => self.frame_act(*frame, act),
             StmtKind::Output { wire, frame, mark, state, fresh, .. } => {

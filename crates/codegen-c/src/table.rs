@@ -364,15 +364,33 @@ impl<'m> BodyGen<'_, 'm> {
         let read = format!("if (i_) {{ wl_cursor c_ = wl_value({at}, wl_entry_at({at}, i_)); {name} = dec_{codec}(&c_, x); }} else {name} = {zero};");
         line!(self, "uint64_t h_;\nuint32_t i_;");
         line!(self, "i_ = wl_table_seek({at}, kb_, kn_, wl_instant_of(x->core), &{stripe}, &h_);\n{read}");
+        let set = self.g.awaited.contains(&table).then(|| self.temp("bool "));
+        if let Some(set) = &set {
+            line!(self, "{set} = !i_;");
+        }
+        self.updated = set.clone().map(|set| (entry, set));
         self.locked.push(stripe.clone());
         self.check(layout::has_bytes(self.g.m, entry_ty));
         self.block(body);
         self.locked.pop();
+        self.updated = None;
         let c = self.g.cty(entry_ty);
         line!(self, "{c} val_ = {name};");
         self.write_entry(&at, &codec, &stripe, place.0);
+        if let Some(set) = set {
+            line!(self, "if ({set})");
+        }
         self.changed(table, "h_");
         line!(self, "}}");
         self.check(true);
+    }
+
+    /// An update that leaves its entry as it is wakes no handler: those that wait may make it.
+    pub fn note_update(&mut self, s: &StmtKind) {
+        let (StmtKind::Set(l, _) | StmtKind::SetField(l, ..), Some((entry, set))) = (s, &self.updated) else { return };
+        if l == entry {
+            let text = format!("{set} = true;");
+            line!(self, "{text}");
+        }
     }
 }

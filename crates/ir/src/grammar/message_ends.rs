@@ -2,7 +2,7 @@
 //!
 //! In: ports and protocols. Out: finding E0411 for a message whose last field ends by the byte
 //! behind it. Such are runs, numbers without a delimiter, and flags. Its reader would take bytes of
-//! the next message, which may be another client's, or wait for one. And E0418 for requests that may
+//! the next message, which may be another client's, or wait for one. E0418 is for requests that may
 //! begin with bytes that their protocol ignores.
 
 use super::check::name;
