@@ -161,8 +161,17 @@ print('done')
         let line = client.take_line();
         assert!(line.starts_with(code), "{code}: {line}");
     }
-    client.send("Subject: three\r\n\r\nthe end\r\n.\r\nQUIT\r\n");
+    client.send("Subject: three\r\n\r\nthe end\r\n.\r\n");
     assert!(client.take_line().starts_with("250 2.0.0 Ok: queued"));
+    // Postfix takes the first two for bad@example.org.
+    for other in ["bad%example.org", "example.org!bad", "bad@[127.0.0.1]", "=?utf-8?q?bad?=@example.org"] {
+        client.send(format!("MAIL FROM:<me@example.net>\r\nRCPT TO:<{other}>\r\nRSET\r\n"));
+        for code in ["250 2.1.0", "550 5.1.1 this address is not served", "250 2.0.0"] {
+            let line = client.take_line();
+            assert!(line.starts_with(code), "{other}: {line}");
+        }
+    }
+    client.send("QUIT\r\n");
     assert!(client.take_line().starts_with("221"));
     client.expect_closed();
     let mails = server.mails(3);
