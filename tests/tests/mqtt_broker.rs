@@ -61,7 +61,7 @@ early.publish('kept/b', b'gone', qos=0, retain=True)
 early.publish('kept/b', b'', qos=1, retain=True).wait_for_publish(20)
 names = {'all': '#', 'plus': '+/a', 'deep': 'x/+/z/#', 'exact': 'kept/a', 'kept': 'kept/#', 'low': 'x/#'}
 subs = {n: client(n, [t], qos=0 if n == 'low' else 1) for n, t in names.items()}
-kept = ('kept/a', b'new', 0, True)
+kept = ('kept/a', b'new', 1, True)
 until('retained', lambda: all(got[n] == [kept] for n in ('plus', 'exact', 'kept')))
 for topic in ('kept/a', 'x/y/z', 'x/y/z/deeper/still', 'x/y', '/a', '$SYS/a', 'ba/a'):
     early.publish(topic, b'1', qos=1).wait_for_publish(20)
@@ -113,6 +113,35 @@ assert not any(m[0] == 'x/polite' for m in got['low'])
 print('done')
 ",
     );
+}
+
+/// Topics that are no strings end their client (OASIS MQTT 3.1.1, section 1.5.3): a subscriber's
+/// library would fail at them. The other clients are served on.
+#[test]
+fn topics_that_no_client_could_read() {
+    let (broker, _) = broker();
+    let open = |name: &str| {
+        let mut c = Client::connect(broker.port);
+        c.send([b"\x10\x0f\0\x04MQTT\x04\x02\0\x3c\0\x03", name.as_bytes()].concat());
+        assert_eq!(c.take(4), b"\x20\x02\0\0");
+        c
+    };
+    let mut reader = open("abc");
+    reader.send(b"\x82\x06\0\x07\0\x01#\x01");
+    assert_eq!(reader.take(5), b"\x90\x03\0\x07\x01");
+    for (n, topic) in [&b"a\xffb"[..], b"a\0b", b"\xed\xa0\x80", b"\xc0\xaf", b"a+b", b"#"].iter().enumerate() {
+        let mut bad = open(&format!("x{n:02}"));
+        let length = [0x31, topic.len() as u8 + 4, 0, topic.len() as u8];
+        bad.send([&length[..], topic, b"hi"].concat());
+        bad.expect_closed();
+    }
+    open("def").send(b"\x30\x05\0\x01ahi");
+    assert_eq!(reader.take(7), b"\x30\x05\0\x01ahi");
+    // None of them was kept.
+    let mut late = open("ghi");
+    late.send(b"\x82\x06\0\x07\0\x01#\x01");
+    assert_eq!(late.take(5), b"\x90\x03\0\x07\x01");
+    late.expect_silence(std::time::Duration::from_millis(200));
 }
 
 /// Clients come, are killed and leave, all the time. Those that stay miss nothing that was
