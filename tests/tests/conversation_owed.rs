@@ -117,7 +117,9 @@ fn a_server_that_closes_before_it_answers_is_lost() {
     drop(server);
     client.expect("lost\n").expect_closed();
     owed.says("up lost");
-    owed.says(&format!("owed.db: lost: client {name}, backend 127.0.0.1:{}", backend.port));
+    // The place is the declaration of `up`.
+    owed.says("owed.db: lost at ");
+    owed.says(&format!("owed.loom:26:13: client {name}, backend 127.0.0.1:{}", backend.port));
     owed.faults("lost", 1);
 
     // A message that is not answered is no reason, nor is an answer that has begun: it may have

@@ -105,6 +105,27 @@ fn one_request_for_many_clients_of_a_slow_server() {
     server.expect_silence(Duration::from_millis(100));
 }
 
+/// Chrome's fields; the answer does not depend on them. And an age that no number of seconds has.
+#[test]
+fn browsers_get_what_is_kept_and_the_old_is_not() {
+    let accept = "Accept: text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,image/apng,\
+                  */*;q=0.8,application/signed-exchange;v=b3;q=0.7\r\nAccept-Encoding: gzip, deflate, br, zstd\r\n";
+    for (age, kept) in [("", true), ("Age: 18446744074\r\n", false), ("Age: 61\r\n", false)] {
+        let backend = Backend::new();
+        let front = cache(backend.port, &[]);
+        let mut client = Client::connect(front.port);
+        client.send(get("/b", accept));
+        let mut asked = Asked::by(&backend, &answer(&format!("Cache-Control: max-age=60\r\n{age}"), "page"));
+        assert_eq!(read(&mut client).1, "page");
+        client.send(get("/b", accept));
+        if !kept {
+            asked.server.take_head();
+            asked.server.send(answer("", "page"));
+        }
+        assert_eq!(read(&mut client).1, "page");
+    }
+}
+
 /// Of an answer without a tag a client has nothing.
 #[test]
 fn only_the_tag_that_the_client_has_is_not_modified() {

@@ -211,6 +211,14 @@ for parameters in [None, (1,)]:
     d.execute('insert into aside select 1' + (' where 1 = %s' if parameters else ''), parameters)
     assert d.execute('select n from aside').fetchone() == (1,)
     d.close()
+# Any blank may stand between two words.
+for made in ['create\\ntemp table aside (n int)', 'create\\ttemporary table aside (n int)',
+             'create table pg_temp.aside (n int)', 'select 0 as n into/**/temp aside']:
+    d = connect()
+    d.execute(made)
+    d.execute('insert into aside select 1')
+    assert d.execute('select max(n) from aside').fetchone() == (1,)
+    d.close()
 print('done')
 ";
     succeeds(proxy.port, text);
@@ -404,7 +412,8 @@ for c in all:
         assert replica(c) != reads
         c.execute('insert into t values (2)')
     assert replica(c) == reads
-    assert replica(c, 'select inet_server_port() for update') != reads
+    for more in [' for update', '\\nfor\\tupdate', '\\nfor share', ' for no key update']:
+        assert replica(c, 'select inet_server_port()' + more) != reads
     with c.cursor() as k:
         k.execute('select inet_server_port(); select 1')
         assert k.fetchone()[0] != reads

@@ -385,7 +385,7 @@ impl<'m> BodyGen<'_, 'm> {
         self.check(true);
     }
 
-    /// An update that leaves its entry as it is wakes no handler: those that wait may make it.
+    /// An update that sets nothing wakes no handler: those that wait may make it.
     pub fn note_update(&mut self, s: &StmtKind) {
         let (StmtKind::Set(l, _) | StmtKind::SetField(l, ..), Some((entry, set))) = (s, &self.updated) else { return };
         if l == entry {

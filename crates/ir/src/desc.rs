@@ -604,6 +604,8 @@ pub enum ResultType {
 pub struct UpstreamDesc {
     pub name: String,
     pub port: u32,
+    /// The place of faults of its server: the program's declaration.
+    pub place: u32,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -71,8 +71,18 @@ impl crate::Module {
                     TableDesc { nic: on_nic, ..table_desc(self, n, core_kind(&partition.tables, n)) }
                 })
                 .collect(),
-            upstreams: self.upstreams.iter().map(|c| UpstreamDesc { name: c.name.clone(), port: c.port.0 }).collect(),
-            places: self.places.iter().map(|p| place_desc(self, p)).collect(),
+            upstreams: self
+                .upstreams
+                .iter()
+                .zip(self.places.len() as u32..)
+                .map(|(c, place)| UpstreamDesc { name: c.name.clone(), port: c.port.0, place })
+                .collect(),
+            places: self
+                .places
+                .iter()
+                .map(|p| place_desc(self, p))
+                .chain(self.upstreams.iter().map(|c| place_desc(self, &upstream_place(c))))
+                .collect(),
             faults: self.faults.clone(),
             merges: self
                 .merges
@@ -366,6 +376,11 @@ fn sends_frames(m: &crate::Module, block: &crate::Block, seen: &mut BTreeSet<u32
 fn line_of(m: &crate::Module, s: &crate::Span) -> String {
     let file = m.files.get(s.file as usize).map_or("", String::as_str);
     format!("{file}:{}:{}", s.line, s.column)
+}
+
+/// The place of faults of a server's connection: no statement of the program makes them.
+fn upstream_place(c: &crate::Upstream) -> crate::FaultPlace {
+    crate::FaultPlace { name: format!("session {}", c.name), span: c.span, library: None }
 }
 
 fn place_desc(m: &crate::Module, p: &crate::FaultPlace) -> PlaceDesc {

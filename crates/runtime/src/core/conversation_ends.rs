@@ -7,11 +7,18 @@ use super::client::move_queue;
 use super::conversation::{ENDING, UPSTREAM};
 use super::ejection::Why;
 use super::slab::Id;
-use super::types::{begin, flag, Mode, Order, Pooling, Side, Sink, Start, CLIENT, NO_GROUP};
+use super::types::{begin, flag, Conn, Mode, Order, Pooling, Side, Sink, Start, CLIENT, NO_GROUP};
 use super::Core;
 use crate::abi::*;
 use crate::buffer::ChunkQueue;
 use crate::stats::NO_PLACE;
+
+impl Conn {
+    /// An upstream of which nothing is heard, until the handler of its client's end has run.
+    fn is_silenced(&self) -> bool {
+        self.on_hold && self.has(flag::LEFT) && !self.has(ENDING)
+    }
+}
 
 impl Core {
     /// A member has ended its direction, and all of its input has been handled.
@@ -36,6 +43,9 @@ impl Core {
             return self.upstream_closed(id);
         }
         let upstreams = self.upstreams(id);
+        if self.may_say_last_words(id, &upstreams) {
+            return self.end_conversation(id);
+        }
         for upstream in &upstreams {
             self.conns[*upstream].set(flag::SHUT_WANTED);
             self.mark_dirty(*upstream);
@@ -189,6 +199,8 @@ impl Core {
             self.remove_upstream(id, fault.is_some());
             return;
         }
+        let declared = self.apps[at.a].upstreams[usize::from(member - UPSTREAM)].place;
+        let fault = fault.map(|(kind, place)| (kind, if place == NO_PLACE { declared } else { place }));
         if let Some((kind, place)) = fault {
             self.count_fault_at(id, kind, place);
         }
@@ -304,8 +316,68 @@ impl Core {
         c.set(flag::LAST | flag::LINGER | if fed { flag::DOOMED } else { flag::CLOSING });
         self.mark_dirty(client);
         self.cut_off_readers(client);
+        let silent = self.has_last_words(client);
         for upstream in self.upstreams(client) {
-            self.dismiss(upstream);
+            if silent {
+                self.silence(upstream);
+            } else {
+                self.dismiss(upstream);
+            }
+        }
+    }
+
+    /// Whether a handler of the client's end is still to come. It may send to the upstreams.
+    fn has_last_words(&self, client: Id) -> bool {
+        let c = &self.conns[client];
+        !self.apps[c.app as usize].ports[c.port as usize].closed.is_empty() && !self.lingers(client)
+    }
+
+    /// A client has ended its direction: whether its last words go out before its upstreams are
+    /// told. That is so if nothing is owed. A server that owes something may wait for that end, and
+    /// of one whose answers are not counted nobody knows.
+    fn may_say_last_words(&self, client: Id, upstreams: &[Id]) -> bool {
+        let rests = |id: &Id| {
+            self.conns.get(*id).is_some_and(|c| {
+                let proto = &self.apps[c.app as usize].protos[usize::from(c.proto)];
+                proto.tells_owed && !c.owes() && !self.is_fed(*id)
+            })
+        };
+        !upstreams.is_empty() && self.has_last_words(client) && upstreams.iter().all(rests)
+    }
+
+    /// Nothing is heard of an upstream any more, but the handler of its client's end may send to
+    /// it.
+    fn silence(&mut self, id: Id) {
+        let fed = self.is_fed(id);
+        let Some(c) = self.conns.get_mut(id) else { return };
+        if c.is_silenced() {
+            return;
+        }
+        let unused = c.has(flag::CONNECTING) && c.out.is_empty();
+        if fed || unused || c.has(ENDING | flag::LEFT) || c.pooling.waits() || c.pooling.is_nobodys() {
+            return self.dismiss(id);
+        }
+        c.set(flag::LEFT);
+        c.on_hold = true;
+        self.cut_off_readers(id);
+        self.unstall_client(id);
+    }
+
+    /// The handlers of a client's end, behind which its upstreams are dismissed.
+    pub(super) fn last_words(&mut self, client: Id) {
+        for upstream in self.upstreams(client) {
+            if let Some(c) = self.conns.get_mut(upstream).filter(|c| c.is_silenced()) {
+                c.clear(flag::LEFT);
+            }
+        }
+        self.run_closed(client);
+        self.cut_off_readers(client);
+        for upstream in self.upstreams(client) {
+            if self.conns.alive(upstream) {
+                self.stop_handler(upstream);
+                self.conns[upstream].on_hold = false;
+                self.dismiss(upstream);
+            }
         }
     }
 
@@ -321,7 +393,7 @@ impl Core {
         self.conns[id].set(flag::DOOMED);
         self.stop_handler(id);
         if !turned_away && !told {
-            self.run_closed(id);
+            self.last_words(id);
         }
         self.cut_off_readers(id);
         for upstream in self.upstreams(id) {

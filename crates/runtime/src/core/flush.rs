@@ -287,12 +287,15 @@ impl Core {
             self.engine.pause(token, false);
         }
         self.drop_slots(id);
-        if self.conns[id].member != 0 {
+        let talks = self.conns[id].member != 0;
+        if talks {
             self.stop_handler(id);
         }
-        if !self.conns[id].has(flag::TURNED_AWAY) {
-            // For the program it has ended, whatever its peer does.
-            self.run_closed(id);
+        // For the program it has ended, whatever its peer does.
+        match self.conns[id].has(flag::TURNED_AWAY) {
+            true => {}
+            false if talks => self.last_words(id),
+            false => self.run_closed(id),
         }
         if self.conns.alive(id) {
             let span = if self.draining { DRAIN_LINGER_NS } else { LINGER_NS };

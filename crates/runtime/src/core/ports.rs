@@ -93,6 +93,8 @@ pub const NO_HANDLER: u32 = u32::MAX;
 /// An upstream, made ready: the backend connection that a client's session keeps.
 pub struct UpstreamHandlers {
     pub port: u16,
+    /// The place of its server's faults.
+    pub place: u32,
     /// The handlers of its messages in each protocol of the port, of its opening and of its end.
     pub message: Vec<u32>,
     pub opened: Vec<u32>,
@@ -114,6 +116,7 @@ pub fn upstreams(desc: &Desc) -> Vec<UpstreamHandlers> {
         };
         UpstreamHandlers {
             port: c.port as u16,
+            place: c.place,
             message: (0..protocols(c.port)).map(message).collect(),
             opened: all(HandlerOn::UpstreamOpened { upstream }),
             closed: all(HandlerOn::UpstreamClosed { upstream }),
