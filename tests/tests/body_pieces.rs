@@ -124,6 +124,7 @@ fn an_answer_ends_its_upload() {
                 if status == "413" {
                     assert_eq!(body, target.as_bytes());
                 }
+                assert_eq!(field(&head, "connection").as_deref(), Some("close"), "{head}");
                 client.expect_closed();
                 assert!(!server.rest().ends_with(b"0\r\n\r\n"), "half a request is not taken for a whole one");
             }

@@ -404,7 +404,8 @@ impl Lower<'_, '_> {
         Ok((index, c))
     }
 
-    fn appended(&mut self, elem: &crate::ty::Elem, fields: &[(Ident, Expr)], span: Span) -> R<ir::Block> {
+    /// The bytes of an item.
+    pub fn appended(&mut self, elem: &crate::ty::Elem, fields: &[(Ident, Expr)], span: Span) -> R<ir::Block> {
         let crate::ty::Elem::Unit(u) = elem else {
             return Err(self.err("E0429", span, "only items of units are appended"));
         };

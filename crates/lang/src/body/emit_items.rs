@@ -6,6 +6,7 @@ use crate::compiler::{Reported, R, T_U32};
 use crate::ir_builder as build;
 use crate::ir_builder::raw_path;
 use crate::ty::{Elem, Ty};
+use crate::units::info::Appended;
 use crate::val::{Val, Vk};
 use ir::{Emit, ExprKind as K, Extent, FieldId, FieldKind, StmtKind};
 use wireloom_ir as ir;
@@ -67,6 +68,7 @@ impl Lower<'_, '_> {
                 },
             );
             if let ir::ListExtent::Until(u) = extent {
+                self.append_own(fields, f, span)?;
                 self.delimiter(Some(u), span);
             }
             return Ok(());
@@ -84,7 +86,30 @@ impl Lower<'_, '_> {
             self.read_under(fields, &args, |s| s.emit_items(elem, element, fields.unit, &e))?;
         }
         if let ir::ListExtent::Until(u) = extent {
+            self.append_own(fields, f, span)?;
             self.delimiter(Some(u), span);
+        }
+        Ok(())
+    }
+
+    /// Items that the unit itself appends to a list. `on fault` says all by itself.
+    fn append_own(&mut self, fields: &Fields, f: FieldId, span: Span) -> R<()> {
+        if self.kind == super::Kind::OnFault {
+            return Ok(());
+        }
+        let own = |a: &&Appended| a.list == f;
+        let own: Vec<_> = self.cx.units[fields.unit.index()].appended.iter().filter(own).cloned().collect();
+        for a in own {
+            // Without a request it is not known.
+            let Some(cond) = self.closed(fields, &a.cond)? else { continue };
+            let cond = crate::fold::fold(&self.cx.m, &cond);
+            if build::as_bool(&cond) == Some(false) {
+                continue;
+            }
+            let outer = (std::mem::replace(&mut self.module, a.module), std::mem::replace(&mut self.in_app, false));
+            let made = self.appended(&Elem::Unit(a.item), &a.fields, a.span);
+            (self.module, self.in_app) = outer;
+            self.push(span, StmtKind::If { cond, then: made?, other: vec![] });
         }
         Ok(())
     }

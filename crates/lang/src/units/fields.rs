@@ -1,14 +1,14 @@
 //! The fields of a unit in their order: constraints, `let`, `recover`, literals, groups of bit
 //! fields.
 
-use super::info::Member;
+use super::info::{Appended, Member};
 use crate::body::ops::over_items;
 use crate::body::path_conditions::Fact;
 use crate::body::{Kind, Lower};
 use crate::compiler::{Compiler, Reported, R};
 use crate::ir_builder as build;
 use crate::names::ModId;
-use crate::ty::{Ty, U64};
+use crate::ty::{Elem, Ty, U64};
 use crate::val::{Val, Vk};
 use ir::{FaultKind, FieldId, FieldKind};
 use wireloom_ir as ir;
@@ -140,6 +140,10 @@ impl<'c, 'a> Builder<'c, 'a> {
                 self.seq.push(id);
                 Ok(())
             }
+            ast::FieldKind::Append { list, fields, when } => {
+                self.end_bits();
+                self.appends(list, fields, when, f.span)
+            }
             ast::FieldKind::Limit(e) => {
                 let n = self.cx.const_u64(self.module, e)?;
                 self.cx.m.units[self.id.index()].limit = Some(n);
@@ -204,6 +208,32 @@ impl<'c, 'a> Builder<'c, 'a> {
                 Ok(())
             }
         }
+    }
+
+    /// The list stands in the unit itself, before this, and ends with a delimiter.
+    fn appends(&mut self, list: &Ident, fields: &[(Ident, Expr)], when: &Expr, span: Span) -> R<()> {
+        let cond = self.cond(when)?;
+        let found = self.cx.units[self.id.index()].member(&list.name).filter(|m| m.cases.is_empty()).map(|m| m.field);
+        let kinds = found.map(|f| (f, self.ir(f).kind.clone()));
+        let item = match kinds {
+            Some((f, FieldKind::List { element, extent: ir::ListExtent::Until(_), .. })) => match self.ir(element).kind
+            {
+                FieldKind::Unit { unit, .. } => Some((f, unit)),
+                _ => None,
+            },
+            _ => None,
+        };
+        let Some((list, item)) = item else {
+            let d = Diagnostic::error("E0607", list.span, format!("`{}` is no list of this unit", list.name))
+                .hint("it has items of a unit, ends with `until`, and stands before this");
+            return Err(self.cx.report(d));
+        };
+        // The item is checked here; it is made where a message is built.
+        let mut l = Lower::new(self.cx, self.module, Kind::Grammar(self.id));
+        l.appended(&Elem::Unit(item), fields, span)?;
+        let own = Appended { list, item, fields: fields.to_vec(), cond, module: self.module, span };
+        self.cx.units[self.id.index()].appended.push(own);
+        Ok(())
     }
 
     /// The case is known when all of the switch are.

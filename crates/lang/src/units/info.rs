@@ -42,6 +42,17 @@ impl std::ops::Deref for Members {
     }
 }
 
+/// `append list { name: value } when cond`
+#[derive(Clone, Debug)]
+pub struct Appended {
+    pub list: ir::FieldId,
+    pub item: ir::UnitId,
+    pub fields: Vec<(Ident, ast::Expr)>,
+    pub cond: ir::Expr,
+    pub module: ModId,
+    pub span: Span,
+}
+
 /// A member of a unit that a program can name.
 #[derive(Clone, Debug)]
 pub struct UnitInfo {
@@ -55,6 +66,8 @@ pub struct UnitInfo {
     pub enclosed: Vec<(ir::FieldId, ir::Expr)>,
     /// Lengths of parts that are no bytes fields: they are computed when a message is built.
     pub measured: Vec<(ir::FieldId, ir::Computed)>,
+    /// Items that messages get which a program builds.
+    pub appended: Vec<Appended>,
     /// The unit that this is a copy of, with its end put in.
     pub of: Option<ir::UnitId>,
     /// Set: it describes whole frames.

@@ -79,6 +79,7 @@ impl Compiler<'_> {
             texts: vec![],
             enclosed: vec![],
             measured: vec![],
+            appended: vec![],
             of: None,
             packet: None,
             lacks_params: false,

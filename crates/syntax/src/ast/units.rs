@@ -28,6 +28,9 @@ pub enum FieldKind {
     Limit(Expr),
     /// `require e else fault_name`
     Require { cond: Expr, or: Option<Ident> },
+    /// `append headers { name: "connection", value: "close" } when last`: an item that messages get
+    /// which a program builds
+    Append { list: Ident, fields: Vec<(Ident, Expr)>, when: Expr },
     /// `"\r\n"`, `"\r\n" or "\n"` (the first is what is sent); `else`: the fault when the bytes
     /// differ
     Literal { values: Vec<Vec<u8>>, or: Option<Ident> },

@@ -72,6 +72,15 @@ impl Parser<'_> {
                 let cond = self.expr_no_else()?;
                 Ok(FieldKind::Require { cond, or: self.or_fault()? })
             }
+            "append" if self.word_here(1) => {
+                self.bump();
+                let list = self.any_word("a list")?;
+                let fields = self.build_fields()?;
+                if !self.eat_word("when") {
+                    return self.unexpected("`when`");
+                }
+                Ok(FieldKind::Append { list, fields, when: self.expr()? })
+            }
             "limit" => self.limit_field(),
             "recover" => self.recover_field(),
             "pass" => self.pass_field(),
@@ -104,7 +113,9 @@ impl Parser<'_> {
             _ => {
                 let name = self.any_word("a field")?;
                 self.unexpected_with(&format!("`:` after the field's name `{}`", name.name), |d| {
-                    d.hint("a field is `name: shape`, a literal, `let`, `require`, `order`, `recover` or `pass`")
+                    d.hint(
+                        "a field is `name: shape`, a literal, `let`, `require`, `order`, `recover`, `pass` or `append`",
+                    )
                 })
             }
         }
