@@ -10,6 +10,7 @@ mod fan_out;
 mod host;
 mod queues;
 mod receive;
+mod room;
 mod send;
 mod test_driver;
 mod time;
@@ -228,6 +229,8 @@ pub struct PacketCore {
     task_frame: Vec<u64>,
     poll: Vec<libc::pollfd>,
     blocked: bool,
+    /// It waits for buffers no more: nobody has given back one.
+    alone: bool,
     draining: bool,
     idle: u32,
     /// A test looks at the faults.
@@ -313,6 +316,7 @@ impl PacketCore {
             task_frame: vec![0; app.frame_words],
             poll: Vec::new(),
             blocked: false,
+            alone: false,
             draining: false,
             idle: 0,
             watched: None,
@@ -367,6 +371,7 @@ impl PacketCore {
 
     /// One round; whether there was anything to do.
     pub fn step(&mut self) -> bool {
+        self.hope_again();
         let mut busy = self.take_sends();
         busy |= self.serve_popped();
         busy |= self.take_work();
@@ -396,7 +401,16 @@ impl PacketCore {
         let hastes = self.blocked || self.pace || self.crossings.sends();
         let lazy = busy && !hastes && self.timeline.is_some();
         self.mesh.ring_bells(lazy);
+        if busy && self.waits_for_room() {
+            self.mesh.shared.board.turned(self.index);
+        }
         busy
+    }
+
+    /// Cores may have buffers for this one again.
+    fn hope_again(&mut self) {
+        self.alone = false;
+        self.others.iter_mut().for_each(|c| c.alone = false);
     }
 
     /// The work of an app beside handling frames. True: it, or an app before it, had something to
@@ -631,6 +645,24 @@ impl PacketCore {
 
     /// Waits for something to do.
     pub fn rest(&mut self) {
+        self.works(false);
+        self.pause();
+        self.works(true);
+    }
+
+    /// Whether it is at work, for cores that wait for buffers.
+    pub fn works(&self, works: bool) {
+        if self.waits_for_room() {
+            self.mesh.shared.board.set_works(self.index, works);
+        }
+    }
+
+    /// Whether cores wait for each other's buffers.
+    fn waits_for_room(&self) -> bool {
+        self.stats.len() > 1 && self.timeline.is_some()
+    }
+
+    fn pause(&mut self) {
         if self.blocked {
             // Others are at it; they need longer than a turn.
             self.idle += 1;

@@ -16,6 +16,11 @@ impl PacketCore {
             return false;
         }
         if self.timeline.is_some() {
+            // Others have this core's buffers, and some are kept for copies.
+            if self.stats.len() > 1 && !self.pool.has_spare(2 * BATCH) {
+                self.blocked = true;
+                return false;
+            }
             return self.receive_captured();
         }
         let mut busy = false;
@@ -301,16 +306,18 @@ impl PacketCore {
                 return true;
             }
             let mut batch = std::mem::replace(&mut self.batch, Batch::absent());
-            let (mut of, mut taken) = (0, 0);
+            let (mut of, mut taken, mut late) = (0, 0, false);
             while let Some(item) = self.mesh.next_work(from) {
                 taken += 1;
                 prefetch(item.frame.p);
                 if item.of != of || !self.continues(&batch, &item.frame) {
                     self.handle_given(&mut batch, of);
+                    // Frames of many times make many batches.
+                    late = !self.mesh.send_late();
                 }
                 of = item.of;
                 batch.push(item.buf, item.frame);
-                if batch.room() == 0 {
+                if late || batch.room() == 0 {
                     break;
                 }
             }
