@@ -24,7 +24,7 @@ use super::core_times::TimesHere;
 use super::crossing::Crossings;
 use super::offload::{Large, Undone};
 use super::pool::Pool;
-use super::port::FramePort;
+use super::port::{FramePort, APART_NS};
 use super::port_targets::frame_handler;
 use super::rps::Rps;
 use super::scatter::Scatter;
@@ -212,6 +212,8 @@ pub struct PacketCore {
     capture: Option<u64>,
     timeline: Option<u64>,
     pace: bool,
+    /// Frames of captures further apart are not handled in one batch.
+    apart: u64,
     writes: bool,
     rps: Option<Rps>,
     times: Option<TimesHere>,
@@ -259,6 +261,8 @@ impl PacketCore {
         if nowhere {
             p.ends.iter_mut().filter(|e| e.port.lends()).for_each(|e| e.ready = Some(Batch::lent()));
         }
+        let own = app.app.desc.apart.filter(|_| p.capture.is_some()).unwrap_or(APART_NS);
+        let apart = p.others.iter().map(|c| c.apart).fold(own.min(APART_NS), u64::min);
         let every = app.every.iter().map(|(h, period)| (*h, *period, u64::MAX)).collect();
         PacketCore {
             number: p.number,
@@ -301,6 +305,7 @@ impl PacketCore {
             capture: p.capture,
             timeline: p.timeline,
             pace: p.pace,
+            apart,
             writes: p.writes,
             rps: p.rps,
             times: p.times,
