@@ -159,32 +159,50 @@ fn ip4_header(total: u16) -> [u8; 20] {
     h
 }
 
-/// A frame of 1,514 bytes of which a capture has 96 gets a header of 20 more: 116 of 1,534.
+/// A frame of 1,514 bytes of which a capture has 96 gets a header of 20 more: 116 of 1,534. So it
+/// is where its own length is 0, as devices leave it that cut large packets into frames.
 #[test]
 fn bytes_that_a_capture_has_cut_off_stay_missing() {
     let folder = wireloom_tests::folder::Folder::new("cut");
-    let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0];
-    frame.extend(ip4_header(1500));
-    frame.extend([4, 0, 0, 53, 5, 0xc8, 0, 0]);
-    frame.resize(96, 0x5a);
-    let head: [u32; 6] = [0xa1b2_c3d4, 0x0004_0002, 0, 0, 65535, 1];
-    let record: [u32; 4] = [1, 0, 96, 1514];
-    let mut file: Vec<u8> = head.iter().chain(&record).flat_map(|w| w.to_le_bytes()).collect();
-    file.extend(&frame);
     let (from, to) = (folder.file("in.pcap"), folder.file("out.pcap"));
-    std::fs::write(&from, file).expect("our own folder");
     let (wire, out) = (format!("wire=pcap:{}", from.display()), format!("out=pcap:{}", to.display()));
-    for more in [&["--interpret"][..], &[]] {
-        let sets = ["--set", "vip=192.0.2.1", "--set", "dips=10.0.0.1,10.0.0.2", "--set", "encap=ipip"];
-        let bound = ["--bind", &wire, "--bind", &out];
-        let o = Wireloom::command(&[&["run", "apps/l4_balancer.loom"][..], &sets, &bound, more].concat());
-        assert_eq!(o.code, Some(0), "{}", o.text);
-        let written = std::fs::read(&to).expect("it is written");
-        let lengths = written.len() - 116 - 8;
-        let length = |at: usize| u32::from_le_bytes(written[at..at + 4].try_into().expect("four bytes"));
-        assert_eq!((length(lengths), length(lengths + 4)), (116, 1534), "{more:?}");
-        // The new header's length counts the missing bytes; the old header keeps its own.
-        let total = |at: usize| u16::from_be_bytes([written[lengths + 8 + at], written[lengths + 9 + at]]);
-        assert_eq!((total(16), total(36)), (1520, 1500), "{more:?}");
+    let of = |encap: &str, declared: u16, grown: u32| {
+        let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0];
+        frame.extend(ip4_header(declared));
+        if declared > 0 {
+            frame.extend([4, 0, 0, 53, 5, 0xc8, 0, 0]);
+        } else {
+            // TCP: no length behind it tells of the missing bytes.
+            frame[23] = 6;
+            let sum = u16::from_be_bytes([frame[24], frame[25]]) + 11;
+            frame[24..26].copy_from_slice(&sum.to_be_bytes());
+            frame.extend([4, 0, 0, 53, 0, 0, 0, 1, 0, 0, 0, 1, 0x50, 0x10, 16, 0, 0, 0, 0, 0]);
+        }
+        frame.resize(96, 0x5a);
+        let head: [u32; 6] = [0xa1b2_c3d4, 0x0004_0002, 0, 0, 65535, 1];
+        let record: [u32; 4] = [1, 0, 96, 1514];
+        let mut file: Vec<u8> = head.iter().chain(&record).flat_map(|w| w.to_le_bytes()).collect();
+        file.extend(&frame);
+        std::fs::write(&from, file).expect("our own folder");
+        for more in [&["--interpret"][..], &[]] {
+            let encap = format!("encap={encap}");
+            let sets = ["--set", "vip=192.0.2.1", "--set", "dips=10.0.0.1,10.0.0.2", "--set", &encap];
+            let bound = ["--bind", &wire, "--bind", &out];
+            let o = Wireloom::command(&[&["run", "apps/l4_balancer.loom"][..], &sets, &bound, more].concat());
+            assert_eq!(o.code, Some(0), "{}", o.text);
+            let written = std::fs::read(&to).expect("it is written");
+            let lengths = written.len() - (96 + grown as usize) - 8;
+            let length = |at: usize| u32::from_le_bytes(written[at..at + 4].try_into().expect("four bytes"));
+            assert_eq!((length(lengths), length(lengths + 4)), (96 + grown, 1514 + grown), "{encap} {more:?}");
+            // The new header's length counts the missing bytes; the old header keeps its own.
+            let total = |at: usize| u16::from_be_bytes([written[lengths + 8 + at], written[lengths + 9 + at]]);
+            let inner = 16 + grown as usize;
+            assert_eq!((u32::from(total(16)), total(inner)), (1500 + grown, declared), "{encap} {more:?}");
+        }
+    };
+    for declared in [1500, 0] {
+        of("ipip", declared, 20);
+        of("gre", declared, 24);
+        of("nvgre", declared, 42);
     }
 }

@@ -3,6 +3,7 @@
 //! through a macvlan device). Offloads stay on: TCP leaves checksums and segmentation to hardware
 //! that is not there.
 
+use wireloom_tests::captures::{udp, write, EPOCH, MS};
 use wireloom_tests::net::Net;
 use wireloom_tests::process::{finish, require_tool};
 use wireloom_tests::{free_port, Process, Wireloom};
@@ -498,4 +499,28 @@ fn the_tutorial_on_interfaces() {
     let received = out.text.lines().find_map(|l| l.split_once("inside.received ")?.1.trim().parse::<u32>().ok());
     assert!(received.is_some_and(|n| n >= 20), "{received:?} frames came:\n{}", out.text);
     std::fs::remove_dir_all(&folder).ok();
+}
+
+const LONG: &str = "app long { port w = memory(\"w\"), o = nic(\"eth0\")\n on w(p) { p -> o } }\n";
+
+/// A frame above the MTU is counted, and the log gives the reason once, whatever the engine.
+#[test]
+fn frames_above_the_mtu_are_told() {
+    let Some(net) = Net::new(&["s", "h"], &[]) else { return };
+    net.link(("s", "eth0", &mac(1)), ("h", "eth0", &mac(2)));
+    let (program, input) = (net.folder.join("long.loom"), net.folder.join("in.pcap"));
+    std::fs::write(&program, LONG).expect("the folder is writable");
+    let lengths = [100, 3000, 3000, 100, 2000];
+    let frames = lengths.iter().enumerate().map(|(k, n)| (EPOCH + k as u64 * MS, udp(1, 2, 3, *n)));
+    write(&input, &frames.collect());
+    for engine in ["afpacket", "afxdp", "nic"] {
+        let mut command = net.command("s", Wireloom::binary());
+        command.arg("run").arg(&program).args(["--bind", &format!("o={engine}:eth0")]);
+        command.args(["--bind", &format!("w=pcap:{}", input.display())]);
+        let out = finish(&mut command);
+        assert_eq!(out.code, Some(0), "{engine}: {}", out.text);
+        assert!(out.text.contains("5 frames received, 2 sent, 3 without an output"), "{engine}: {}", out.text);
+        let told = out.text.matches("frames cannot be sent: Message too long").count();
+        assert_eq!(told, 1, "{engine}: {}", out.text);
+    }
 }

@@ -185,6 +185,13 @@ fn tags_and_labels_hide_no_port() {
     }
 }
 
+/// Elements whose `in` names a packet type have state of packets, too; checked alone and in apps.
+#[test]
+fn state_of_named_packets() {
+    let out = Wireloom::command(&["test", "tests/programs/named_packets.loom"]);
+    assert!(out.code == Some(0) && out.text.contains("2 passed, 0 failed"), "{}", out.text);
+}
+
 /// An earlier receiver keeps its bytes, and a total length of 0 means the rest of the frame, for
 /// the interpreter and compiled code.
 #[test]

@@ -1,5 +1,5 @@
-//! Several cores with the time of one capture, of which one is far behind the others. Entries that
-//! it goes on to use do not expire by the others' time.
+//! The time of captures: each frame has its own. Of several cores with the time of one capture, one
+//! is far behind the others. Entries that it goes on to use do not expire by the others' time.
 
 use wireloom_tests::captures::{udp, write, Frames, Runs, EPOCH, MS};
 use wireloom_tests::folder::Folder;
@@ -49,15 +49,21 @@ fn capture(flows: u16) -> Frames {
     (0..400).flat_map(of).collect()
 }
 
-/// Entries that began, in a run on two cores.
+/// Entries that began in a run. `slow`: 0 if the app has no such parameter.
 fn begun(folder: &Folder, slow: u16, more: &[&str]) -> u64 {
     let set = format!("slow={slow}");
-    let mut args = vec!["--bind", "wire=pcap:@/in.pcap", "--set", &set, "--dump", "counters=@/counters.json"];
+    let mut args = vec!["--bind", "wire=pcap:@/in.pcap", "--dump", "counters=@/counters.json"];
+    if slow > 0 {
+        args.extend(["--set", &set]);
+    }
     args.extend(more);
     folder.run("program.loom", &args);
+    counters(folder)["begun"].as_u64().expect("the counter")
+}
+
+fn counters(folder: &Folder) -> serde_json::Value {
     let text = std::fs::read_to_string(folder.file("counters.json")).expect("the counters");
-    let counted: serde_json::Value = serde_json::from_str(&text).expect("an object");
-    counted["begun"].as_u64().expect("the counter")
+    serde_json::from_str(&text).expect("an object")
 }
 
 #[test]
@@ -77,5 +83,43 @@ fn frames_that_are_handed_over() {
     write(&folder.file("in.pcap"), &capture(6));
     for slow in 1..=6 {
         assert_eq!(begun(&folder, slow, &["--cores", "0-1", "--rps", "on"]), 6, "port {slow} is slow");
+    }
+}
+
+/// Entries and limiters that a frame of the same batch has just used.
+const EXACT: &str = r#"
+app apart {
+    port wire = nic("a")
+    table few: u32 -> u64 { capacity 8, idle 500us }
+    table many: u32 -> u64 { capacity 4096, idle 4ms }
+    limiter each: u32 { rate 1000, burst 1, capacity 16, idle 1s, evict lru }
+    counter begun, begun_many, refused, early
+    state last: u64
+    on wire(p) where p.udp {
+        if not few[1] { begun += 1 }
+        few[1] += 1
+        if not many[u32(p.udp.src)] { begun_many += 1 }
+        many[u32(p.udp.src)] += 1
+        if not each[2].take(1) { refused += 1 }
+        if last > 0 and u64(now) - last != 400000 { early += 1 }
+        last = u64(now)
+    }
+}
+"#;
+
+/// Each frame has its own time, however many of them one batch could hold.
+#[test]
+fn each_frame_has_its_own_time() {
+    let folder = Folder::new("times-exact");
+    std::fs::write(folder.file("program.loom"), EXACT).expect("the folder is writable");
+    let frames: Frames = (0..3000).map(|k| (EPOCH + k * 400_000, udp(1, 7, 9, 20))).collect();
+    write(&folder.file("in.pcap"), &frames);
+    for more in [&[][..], &["--interpret"], &["--cores", "0-1"]] {
+        begun(&folder, 0, more);
+        let counted = counters(&folder);
+        let of = |name: &str| counted[name].as_u64().expect("the counter");
+        assert_eq!((of("begun"), of("begun_many"), of("early")), (1, 1, 0), "{more:?}");
+        // A token comes every millisecond, and one is kept: each third frame gets one.
+        assert_eq!(of("refused"), 2000, "{more:?}");
     }
 }

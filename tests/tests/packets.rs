@@ -10,6 +10,7 @@ mod packet_bench;
 mod packet_captures;
 mod packet_carries;
 mod packet_chains;
+mod packet_copies;
 mod packet_cores;
 mod packet_live;
 mod packet_mistakes;

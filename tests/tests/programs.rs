@@ -14,6 +14,7 @@ mod element_graph;
 mod elements;
 mod elements_in_c;
 mod export;
+mod export_names;
 mod extents;
 mod framing;
 mod functions_in_c;

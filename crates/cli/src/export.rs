@@ -5,6 +5,7 @@
 //! results are plain C. An instance is an object of its own (`support/export.h`).
 
 use crate::args::Build;
+use crate::export_names::{self, Outer};
 use crate::load;
 use crate::{Failure, Outcome};
 use std::fmt::Write as _;
@@ -32,11 +33,13 @@ pub fn export(args: &Build) -> Outcome {
     suits(&module).map_err(Failure::Said)?;
     let folder = args.output.clone().unwrap_or_else(|| PathBuf::from("."));
     let library = Library::new(&module);
+    // Nothing is written before all is there.
+    let bytes = library.archive(&module, args.portable).map_err(Failure::Said)?;
     let told = |e: std::io::Error| Failure::Said(format!("cannot write to {}: {e}", folder.display()));
     std::fs::create_dir_all(&folder).map_err(told)?;
-    let header = folder.join(format!("{}.h", library.name));
+    let (header, archive) = (folder.join(format!("{}.h", library.name)), folder.join(format!("lib{}.a", library.name)));
     std::fs::write(&header, library.header()).map_err(told)?;
-    let archive = library.archive(&module, &folder, args.portable).map_err(Failure::Said)?;
+    std::fs::write(&archive, bytes).map_err(told)?;
     eprintln!("wireloom: built {} and {}", archive.display(), header.display());
     Ok(())
 }
@@ -96,38 +99,58 @@ fn suits(m: &Module) -> Result<(), String> {
     Ok(())
 }
 
+/// A segment, and its names in C.
+struct Segment<'m> {
+    handler: usize,
+    signal: &'m Signal,
+    name: String,
+    /// Of the type of its result, if it needs one.
+    result: String,
+    args: Vec<String>,
+}
+
 struct Library<'m> {
     name: String,
     upper: String,
     module: &'m Module,
-    segments: Vec<(usize, &'m Signal)>,
+    segments: Vec<Segment<'m>>,
+    /// Names of the parameters.
+    params: Vec<String>,
+    /// Those of the error numbers.
+    errors: Vec<String>,
 }
 
 impl<'m> Library<'m> {
     fn new(module: &'m Module) -> Library<'m> {
-        let name = module.app.clone();
+        let name = export_names::app(&module.app);
+        let upper = name.to_uppercase();
         let handler = |n: usize| module.handlers.iter().position(|h| h.on == On::Signal(n as u32));
-        let segments = module.signals.iter().enumerate().filter(|(_, s)| s.exported);
-        let segments = segments.filter_map(|(n, s)| Some((handler(n)?, s))).collect();
-        Library { upper: name.to_uppercase(), name, module, segments }
+        let exported = module.signals.iter().enumerate().filter(|(_, s)| s.exported);
+        let exported: Vec<(usize, &Signal)> = exported.filter_map(|(n, s)| Some((handler(n)?, s))).collect();
+        let own = ["bytes", "error", "params", "defaults", "open", "close", "wireloom_program"];
+        let own = own.iter().map(|o| format!("{name}_{o}"));
+        let mut outer = Outer::new(own.chain([name.clone(), format!("{upper}_OK"), format!("{upper}_EXPORT_H")]));
+        let errors: Vec<String> =
+            numbers(module).iter().map(|(e, ..)| format!("{upper}_{}", e.to_uppercase())).collect();
+        let errors = outer.names(&errors);
+        let functions: Vec<String> = exported.iter().map(|(_, s)| format!("{name}_{}", s.name)).collect();
+        let functions = outer.names(&functions);
+        let results: Vec<String> = functions.iter().map(|f| format!("{f}_result")).collect();
+        let results = outer.names(&results);
+        let segments = exported.into_iter().zip(functions).zip(results).map(|(((handler, signal), f), result)| {
+            let bytes = format!("{name}_bytes");
+            let args = signal.args.iter().map(|(a, _)| a.as_str());
+            let args = export_names::arguments(args, &[&name, &bytes, &result]);
+            Segment { handler, signal, name: f, result, args }
+        });
+        let segments = segments.collect();
+        let params = export_names::members(module.params.iter().map(|p| p.name.as_str()));
+        Library { name, upper, module, segments, params, errors }
     }
 
-    /// The error numbers: those of the library, of the language, and the app's own.
-    fn errors(&self) -> Vec<(String, i64, String)> {
-        let own = self.module.faults.iter().enumerate();
-        let own = own.map(|(n, f)| (f.name.clone(), 32 + n as i64, f.doc.trim().replace('\n', " ")));
-        let plain = |(name, n): (&str, u32)| (name.to_string(), i64::from(n), format!("fault {name}"));
-        [
-            ("no_memory".to_string(), -1, "out of memory".to_string()),
-            ("bad_argument".into(), -2, "a bad argument".into()),
-        ]
-        .into_iter()
-        .chain(FAULTS.into_iter().map(plain))
-        .chain(own.map(|(name, n, doc)| {
-            let text = if doc.is_empty() { format!("fault {name}") } else { doc };
-            (name, n, text)
-        }))
-        .collect()
+    /// The error numbers with their names and words.
+    fn errors(&self) -> impl Iterator<Item = (&String, i64, String)> {
+        self.errors.iter().zip(numbers(self.module)).map(|(name, (_, number, text))| (name, number, text))
     }
 
     fn header(&self) -> String {
@@ -145,13 +168,13 @@ impl<'m> Library<'m> {
         );
         let _ = writeln!(h, "enum {n}_status {{\n    {u}_OK = 0,");
         for (name, number, _) in self.errors() {
-            let _ = writeln!(h, "    {u}_{} = {number},", name.to_uppercase());
+            let _ = writeln!(h, "    {name} = {number},");
         }
         let _ = writeln!(h, "}};\n\n/* The words for a status. */\nconst char *{n}_error(int status);\n");
         let _ = writeln!(h, "/* The app's parameters. {n}_defaults() fills in those that have a default. */");
         let _ = writeln!(h, "typedef struct {n}_params {{");
-        for p in &self.module.params {
-            let _ = writeln!(h, "    {} {};{}", param_type(n, p.ty), p.name, comment(&p.doc));
+        for (p, name) in self.module.params.iter().zip(&self.params) {
+            let _ = writeln!(h, "    {} {name};{}", param_type(n, p.ty), comment(&p.doc));
         }
         if self.module.params.is_empty() {
             let _ = writeln!(h, "    int none;");
@@ -160,12 +183,13 @@ impl<'m> Library<'m> {
         let _ = writeln!(h, "/* Makes an instance. `params` may be NULL: the defaults. They are copied. */");
         let _ = writeln!(h, "int {n}_open({n} **instance, const {n}_params *params);");
         let _ = writeln!(h, "/* Ends it; NULL is none. */\nvoid {n}_close({n} *instance);\n");
-        for (_, s) in &self.segments {
+        for s in &self.segments {
             if let Some(t) = self.result_type(s) {
                 h += &t;
             }
-            if !s.doc.is_empty() {
-                let _ = writeln!(h, "/* {} */", s.doc.trim().replace('\n', "\n * "));
+            if !s.signal.doc.is_empty() {
+                let lines: Vec<String> = s.signal.doc.trim().lines().map(plain).collect();
+                let _ = writeln!(h, "/* {} */", lines.join("\n * "));
             }
             let _ = writeln!(h, "{};\n", self.prototype(s));
         }
@@ -174,25 +198,25 @@ impl<'m> Library<'m> {
     }
 
     /// The declaration of a segment's result, if it is no plain type.
-    fn result_type(&self, s: &Signal) -> Option<String> {
-        match &s.result {
+    fn result_type(&self, s: &Segment) -> Option<String> {
+        match &s.signal.result {
             ResultType::Option(_) | ResultType::Record(_) => {
-                Some(format!("typedef {} {}_{}_result;\n", c_type(&self.name, &s.result, 0), self.name, s.name))
+                Some(format!("typedef {} {};\n", c_type(&self.name, &s.signal.result, 0), s.result))
             }
-            _ => None,
+            ResultType::Nothing | ResultType::Bool | ResultType::Int | ResultType::Text => None,
         }
     }
 
-    fn prototype(&self, s: &Signal) -> String {
+    fn prototype(&self, s: &Segment) -> String {
         let n = &self.name;
-        let mut p = format!("int {n}_{}({n} *instance", s.name);
-        for (name, t) in &s.args {
+        let mut p = format!("int {}({n} *instance", s.name);
+        for (name, (_, t)) in s.args.iter().zip(&s.signal.args) {
             let _ = write!(p, ", {} {name}", param_type(n, *t));
         }
-        match &s.result {
+        match &s.signal.result {
             ResultType::Nothing => {}
             ResultType::Option(_) | ResultType::Record(_) => {
-                let _ = write!(p, ", {n}_{}_result *result", s.name);
+                let _ = write!(p, ", {} *result", s.result);
             }
             t => {
                 let _ = write!(p, ", {} *result", c_type(n, t, 0));
@@ -206,21 +230,22 @@ impl<'m> Library<'m> {
         let (n, u) = (&self.name, &self.upper);
         let params = &self.module.params;
         let mut c = format!(
-            "#include \"{n}.h\"\n#include \"export.h\"\n\nconst wl_program *{n}_wireloom_program(void);\n\
-             struct {n} {{ wl_instance i; }};\n\n"
+            "{}#include \"export.h\"\n\nconst wl_program *{n}_wireloom_program(void);\n\
+             struct {n} {{ wl_instance i; }};\n\n",
+            self.header()
         );
         let _ = writeln!(
             c,
             "const char *{n}_error(int status) {{\n    switch (status) {{\n    case {u}_OK: return \"ok\";"
         );
         for (name, _, text) in self.errors() {
-            let _ = writeln!(c, "    case {u}_{}: return {};", name.to_uppercase(), c_string(text.as_bytes()));
+            let _ = writeln!(c, "    case {name}: return {};", c_string(text.as_bytes()));
         }
         let _ = writeln!(c, "    default: return \"unknown status\";\n    }}\n}}\n");
         let _ = writeln!(c, "void {n}_defaults({n}_params *params) {{\n    memset(params, 0, sizeof *params);");
-        for p in params {
+        for (p, name) in params.iter().zip(&self.params) {
             if let Some(text) = default(n, p) {
-                let _ = writeln!(c, "    params->{} = {text};", p.name);
+                let _ = writeln!(c, "    params->{name} = {text};");
             }
         }
         let _ = writeln!(c, "}}\n\nint {n}_open({n} **instance, const {n}_params *params) {{");
@@ -232,9 +257,9 @@ impl<'m> Library<'m> {
             None => writeln!(c, "    if (!params) {{\n        {n}_defaults(&own);\n        params = &own;\n    }}"),
         };
         let _ = writeln!(c, "    memset(values, 0, sizeof values);");
-        for (k, p) in params.iter().enumerate() {
-            c += &checked("WL_EXPORT_BAD_ARGUMENT", &format!("params->{}", p.name), p.ty);
-            let _ = writeln!(c, "    values[{k}] = {};", argument(&format!("params->{}", p.name), p.ty));
+        for (k, (p, name)) in params.iter().zip(&self.params).enumerate() {
+            c += &checked("WL_EXPORT_BAD_ARGUMENT", &format!("params->{name}"), p.ty);
+            let _ = writeln!(c, "    values[{k}] = {};", argument(&format!("params->{name}"), p.ty));
         }
         let _ = writeln!(
             c,
@@ -248,17 +273,18 @@ impl<'m> Library<'m> {
         }
         let _ = writeln!(c, "    *instance = made;\n    return 0;\n}}\n");
         let _ = writeln!(c, "void {n}_close({n} *instance) {{\n    wl_export_close((wl_instance *)instance);\n}}");
-        for (handler, s) in &self.segments {
-            c += &self.function(*handler, s);
+        for s in &self.segments {
+            c += &self.function(s);
         }
         c
     }
 
-    fn function(&self, handler: usize, s: &Signal) -> String {
-        let mut c = format!("\n{} {{\n", self.prototype(s));
+    fn function(&self, segment: &Segment) -> String {
+        let (s, handler) = (segment.signal, segment.handler);
+        let mut c = format!("\n{} {{\n", self.prototype(segment));
         let _ = writeln!(c, "    wl_param args[{}];", s.args.len() + 1);
         let _ = writeln!(c, "    if (!instance) return WL_EXPORT_BAD_ARGUMENT;\n    memset(args, 0, sizeof args);");
-        for (k, (name, t)) in s.args.iter().enumerate() {
+        for (k, (name, (_, t))) in segment.args.iter().zip(&s.args).enumerate() {
             c += &checked("WL_EXPORT_BAD_ARGUMENT", name, *t);
             let _ = writeln!(c, "    args[{k}] = {};", argument(name, *t));
         }
@@ -274,31 +300,26 @@ impl<'m> Library<'m> {
         c + "    return 0;\n}\n"
     }
 
-    /// Compiles the program and the functions, and puts them into an archive.
-    fn archive(&self, module: &Module, folder: &Path, portable: bool) -> Result<PathBuf, String> {
+    /// Compiles the program and the functions, and puts them into an archive: its bytes.
+    fn archive(&self, module: &Module, portable: bool) -> Result<Vec<u8>, String> {
         let source = emit(module, &Options::default());
         let scratch = PrivateFolder::new().map_err(|e| format!("cannot make a temporary folder: {e}"))?;
         let work = scratch.path();
-        let made = self.made_in(work, &source, portable);
-        let archive = folder.join(format!("lib{}.a", self.name));
-        made.and_then(|objects| {
-            let new = work.join("new.a");
-            run(Command::new("ar").arg("rcsD").arg(&new).args(objects))?;
-            let bytes = std::fs::read(&new).map_err(|e| e.to_string())?;
-            std::fs::write(&archive, bytes).map_err(|e| format!("cannot write {}: {e}", archive.display()))
-        })?;
-        Ok(archive)
+        let objects = self.made_in(work, module, &source, portable)?;
+        let new = work.join("new.a");
+        run(Command::new("ar").arg("rcsD").arg(&new).args(objects))?;
+        std::fs::read(&new).map_err(|e| e.to_string())
     }
 
-    fn made_in(&self, work: &Path, source: &CSource, portable: bool) -> Result<Vec<PathBuf>, String> {
+    fn made_in(&self, work: &Path, module: &Module, source: &CSource, portable: bool) -> Result<Vec<PathBuf>, String> {
         let told = |e: std::io::Error| format!("{}: {e}", work.display());
         let files = HEADERS.iter().copied().chain([("export.h", SUPPORT)]);
         for (name, text) in files {
             std::fs::write(work.join(name), text).map_err(told)?;
         }
-        std::fs::write(work.join(format!("{}.h", self.name)), self.header()).map_err(told)?;
+        let segments = self.source();
         std::fs::write(work.join("program.c"), &source.text).map_err(told)?;
-        std::fs::write(work.join("segments.c"), self.source()).map_err(told)?;
+        std::fs::write(work.join("segments.c"), &segments).map_err(told)?;
         let (cc, _) = find_compiler(None).map_err(|e| e.to_string())?;
         let mut flags: Vec<String> =
             ["-std=c11", "-D_GNU_SOURCE", "-fPIC", "-O2", "-w", "-fno-strict-aliasing", "-c", "-I."]
@@ -314,11 +335,34 @@ impl<'m> Library<'m> {
         }
         let each = ["program", "segments"].map(|name| {
             let object = work.join(format!("{}_{name}.o", self.name));
-            run(Command::new(&cc).current_dir(work).args(&flags).arg(format!("{name}.c")).arg("-o").arg(&object))?;
+            let mut command = Command::new(&cc);
+            command.current_dir(work).args(&flags).arg(format!("{name}.c")).arg("-o").arg(&object);
+            let out = command.output().map_err(|e| format!("cannot start {cc}: {e}"))?;
+            if !out.status.success() {
+                let messages = String::from_utf8_lossy(&out.stderr);
+                let text = format!("{}\n/* segments.c */\n{segments}", source.text);
+                let both = CSource { text, ..source.clone() };
+                return Err(crate::compiler_defect::with_folder(module, &both, &format!("{command:?}"), &messages));
+            }
             Ok(object)
         });
         each.into_iter().collect()
     }
+}
+
+/// The error numbers: those of the library, of the language, and the app's own.
+fn numbers(module: &Module) -> Vec<(String, i64, String)> {
+    let own = module.faults.iter().enumerate();
+    let own = own.map(|(n, f)| (f.name.clone(), 32 + n as i64, f.doc.trim().replace('\n', " ")));
+    let plain = |(name, n): (&str, u32)| (name.to_string(), i64::from(n), format!("fault {name}"));
+    [("no_memory".to_string(), -1, "out of memory".to_string()), ("bad_argument".into(), -2, "a bad argument".into())]
+        .into_iter()
+        .chain(FAULTS.into_iter().map(plain))
+        .chain(own.map(|(name, n, doc)| {
+            let text = if doc.is_empty() { format!("fault {name}") } else { doc };
+            (name, n, text)
+        }))
+        .collect()
 }
 
 fn run(command: &mut Command) -> Result<(), String> {
@@ -330,8 +374,13 @@ fn run(command: &mut Command) -> Result<(), String> {
     Err(format!("{program} failed:\n{}", String::from_utf8_lossy(&out.stderr)))
 }
 
+/// Text that does not end a comment.
+fn plain(text: &str) -> String {
+    text.replace("*/", "* /").replace("/*", "/ *")
+}
+
 fn comment(doc: &str) -> String {
-    let doc = doc.trim().replace('\n', " ");
+    let doc = plain(&doc.trim().replace('\n', " "));
     if doc.is_empty() {
         String::new()
     } else {
@@ -404,20 +453,20 @@ fn c_type(name: &str, t: &ResultType, depth: usize) -> String {
             format!("struct {{\n{inner}bool there;\n{inner}{} value;\n{end}}}", c_type(name, t, depth + 1))
         }
         ResultType::Record(fields) => {
-            let fields: String =
-                fields.iter().map(|(f, t)| format!("{inner}{} {};\n", c_type(name, t, depth + 1), field(f))).collect();
+            let field =
+                |(f, (_, t)): (String, &(String, ResultType))| format!("{inner}{} {f};\n", c_type(name, t, depth + 1));
+            let fields: String = members(fields).into_iter().zip(fields).map(field).collect();
             format!("struct {{\n{fields}{end}}}")
         }
     }
 }
 
-/// Parts of tuples have numbers.
-fn field(name: &str) -> String {
-    if name.starts_with(|c: char| c.is_ascii_digit()) {
-        format!("part{name}")
-    } else {
-        name.to_string()
+/// The members of a result. Parts of tuples have numbers.
+fn members(fields: &[(String, ResultType)]) -> Vec<String> {
+    if fields.iter().any(|(f, _)| f.starts_with(|c: char| c.is_ascii_digit())) {
+        return fields.iter().map(|(f, _)| format!("part{f}")).collect();
     }
+    export_names::members(fields.iter().map(|(f, _)| f.as_str()))
 }
 
 /// Statements that take a value from the answer.
@@ -437,8 +486,8 @@ fn taken(c: &mut String, to: &str, t: &ResultType, depth: usize) {
             writeln!(c, "{indent}}}")
         }
         ResultType::Record(fields) => {
-            for (f, t) in fields {
-                taken(c, &format!("{to}.{}", field(f)), t, depth);
+            for (member, (_, t)) in members(fields).iter().zip(fields) {
+                taken(c, &format!("{to}.{member}"), t, depth);
             }
             Ok(())
         }

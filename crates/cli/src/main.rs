@@ -20,6 +20,7 @@ mod emit;
 mod engine;
 mod explain;
 mod export;
+mod export_names;
 mod fmt;
 mod fuzz;
 mod fuzz_frames;

@@ -227,8 +227,12 @@ impl<'m> Gen<'m> {
         if let Some(c) = header.header.covers {
             let (value, own) = (value_of(self, c.field), if c.own { "" } else { " + size" });
             // 0: a device that cuts a large packet into frames sets it (RFC 791 knows no such
-            // length).
-            let open = if c.own { "if (!covers) covers = left;\n" } else { "" };
+            // length). Then it is all of the frame, with what a capture has cut off.
+            let open = if c.own {
+                "if (!covers) covers = left + (v->miss ? v->miss : v->end == f->n && f->wire > f->n ? f->wire - f->n : 0);\n"
+            } else {
+                ""
+            };
             text.push_str(&format!(
                 "uint32_t covers = (uint32_t)({value}){own};\n{open}{}if (covers < left) v->end = at + covers;\n\
                  else if (WL_UNLIKELY(covers - left > v->miss)) {{ const uint32_t off = f->wire > f->n ? f->wire - f->n : 0; v->miss = covers - left < off ? covers - left : off; }}\n",

@@ -50,6 +50,10 @@ pub struct Desc {
     pub segments: Vec<SegmentDesc>,
     #[serde(default)]
     pub nic: Option<NicDesc>,
+    /// Frames of a capture that are further apart, in ns, are not handled in one batch, which has
+    /// one time. None: the program does not look at the time.
+    #[serde(default)]
+    pub apart: Option<u64>,
     /// The app's graph as SVG, with places for its numbers ([`crate::graph::live_svg`]). Empty: it
     /// was not drawn.
     #[serde(default)]

@@ -1,11 +1,36 @@
 //! From a module to its description for the runtime ([`Desc`]).
 
 use crate::desc::*;
+use crate::ops::Rows;
 use crate::segments::{self, Crossings};
 use crate::{core_partition, live_params, TableSharing};
 use std::collections::BTreeSet;
 
+/// Tables of fewer entries expire exactly.
+const EXACT: u64 = 1024;
+/// Larger ones do so within a millisecond, of which a batch takes a part.
+const BATCH_MAX: u64 = 250_000;
+
 impl crate::Module {
+    /// How far frames of one batch may be apart, so that each has its own time as far as the
+    /// program can tell.
+    fn apart(&self) -> Option<u64> {
+        let mut looks = self.tables.iter().any(|t| t.rates.is_some());
+        self.program_exprs(&mut |e, _| {
+            crate::walk::expr(e, &mut |e| {
+                let timed =
+                    |b: &crate::Builtin| b.row().effect == crate::ops::Effect::Time && *b != crate::Builtin::OutOfTime;
+                looks |= matches!(&*e.kind, crate::ExprKind::Now)
+                    || matches!(&*e.kind, crate::ExprKind::Builtin(b, _) if timed(b));
+            })
+        });
+        if looks {
+            return Some(0);
+        }
+        let expiring = self.tables.iter().filter(|t| t.idle > 0);
+        expiring.map(|t| if t.capacity < EXACT { 0 } else { (t.idle >> 10).min(BATCH_MAX) }).min()
+    }
+
     /// Whether what requests do leaves something on their core: `state` that they change, tables of
     /// which each core has its own.
     pub fn keeps_on_core(&self) -> bool {
@@ -109,6 +134,7 @@ impl crate::Module {
                     nic: s.device == crate::ops::Device::Nic,
                 })
                 .collect(),
+            apart: self.apart(),
             nic: nic.is_some().then(|| NicDesc { link: self.link.clone() }),
         }
     }

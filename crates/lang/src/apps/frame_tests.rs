@@ -133,9 +133,13 @@ impl Compiler<'_> {
         let mut ins = Vec::new();
         for m in &i.element.members {
             match &m.kind {
-                MemberKind::In { name: n, ty, .. } if packets || self.any_packet(i.module, ty) => {
+                MemberKind::In { name: n, ty, .. } => {
+                    let own = self.packet_of(i, ty);
+                    if own.is_none() && !packets && !self.any_packet(i.module, ty) {
+                        continue;
+                    }
                     let count = places_in.iter().find(|(name, _)| *name == n.name).map(|(_, c)| *c);
-                    let p = self.test_port(n, count)?;
+                    let p = self.test_port(n, count, own)?;
                     let it = Ident { name: it.into(), span };
                     let instance =
                         || Expr { span, kind: Box::new(ExprKind::Field(None, Ident { name: "port".into(), span })) };
@@ -143,9 +147,10 @@ impl Compiler<'_> {
                 }
                 MemberKind::Out { name: n, ty, .. } => {
                     let count = places_out.iter().find(|(name, _)| *name == n.name).map(|(_, c)| *c);
-                    let to_port = packets || self.any_packet(i.module, ty);
+                    let own = self.packet_of(i, ty);
+                    let to_port = packets || own.is_some() || self.any_packet(i.module, ty);
                     if to_port {
-                        self.test_port(n, count)?;
+                        self.test_port(n, count, own)?;
                     }
                     let chains = std::rc::Rc::make_mut(&mut self.app.chains);
                     match count {
@@ -171,8 +176,23 @@ impl Compiler<'_> {
         Ok(ins)
     }
 
-    fn test_port(&mut self, name: &Ident, count: Option<u64>) -> R<ir::PortId> {
-        let unit = self.standard_packet(name.span)?;
+    /// The packet type that an `in` or `out` names, if it does.
+    fn packet_of(&mut self, i: &super::scope::Instance, t: &ast::Type) -> Option<ir::UnitId> {
+        let told = self.diags.len();
+        let ty = self.ty_in(&super::scope::any_types(i.module, &i.element), i.module, t);
+        self.diags.truncate(told);
+        match ty {
+            Ok(Ty::Msg(unit)) if self.units[unit.index()].packet.is_some() => Some(unit),
+            _ => None,
+        }
+    }
+
+    /// `unit`: its packets; None: those of the library.
+    fn test_port(&mut self, name: &Ident, count: Option<u64>, unit: Option<ir::UnitId>) -> R<ir::PortId> {
+        let unit = match unit {
+            Some(unit) => unit,
+            None => self.standard_packet(name.span)?,
+        };
         let id = ir::PortId(self.m.ports.len() as u32);
         self.app.frames.insert(id, unit);
         self.frame_units.push(unit);

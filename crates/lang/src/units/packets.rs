@@ -1,6 +1,7 @@
 //! `packet` items: a graph of headers, and members computed from them. Each header is a switch of
 //! the frame unit: present or absent.
 
+use super::findings::source;
 use super::info::{Member, PacketInfo};
 use crate::body::{Kind, Lower};
 use crate::compiler::{Compiler, Reported, R};
@@ -110,6 +111,14 @@ impl Compiler<'_> {
                 .also(f, "this field has no place in a header").hint("a header's fields have a fixed width, or are bytes whose length earlier fields give; `parse` reads other forms from such bytes");
             return Err(self.report(d));
         }
+        if let Some(f) = self.uneven_checksum(unit) {
+            let text = format!("`{}` cannot be a header", self.m.units[unit.index()].name);
+            let d = Diagnostic::error("E0621", h.unit.span, text)
+                .label("not a header's form")
+                .also(f, "this checksum stands at no fixed even offset")
+                .hint("a checksum is the sum of pairs of bytes from the header's first one; fields of fixed size and an even number of bytes stand before it");
+            return Err(self.report(d));
+        }
         if !self.free_member(id, &h.name) {
             return Err(Reported);
         }
@@ -192,6 +201,14 @@ impl Compiler<'_> {
             return Err(l.involved(e.span));
         }
         Ok(ir::After { layer, cond: Some(cond) })
+    }
+
+    /// A checksum that would be no pair of the bytes that it sums up, or whose place moves.
+    fn uneven_checksum(&self, unit: ir::UnitId) -> Option<Span> {
+        let field = self.m.units[unit.index()].header.checksum?.field;
+        let at = ir::frame::fixed_offset(&self.m, unit, field);
+        let uneven = at.is_none_or(|at| at % 2 == 1);
+        uneven.then(|| source(self.m.units[unit.index()].fields[field.index()].span))
     }
 
     /// The first field that a header cannot have: text, streams, delimiters, switches, lists.

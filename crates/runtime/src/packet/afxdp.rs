@@ -402,8 +402,10 @@ impl AfXdp {
 
     /// Puts a frame into the ring.
     fn put(&mut self, pool: &mut Pool, buf: Buf, f: &wl_frame) -> bool {
-        // The kernel would drop it without a word.
+        // The kernel would drop it without a word. AF_PACKET gives these reasons.
         if !(LINK_MIN..=self.mtu + LINK_MAX).contains(&(f.n as usize)) {
+            let short = (f.n as usize) < LINK_MIN;
+            self.errors.tell(&self.name, if short { libc::EINVAL } else { libc::EMSGSIZE });
             pool.put(buf);
             return false;
         }

@@ -3,7 +3,9 @@
 //! Each core writes its own place and reads the others'. The places lie in memory of the process,
 //! or in memory that two processes share ([`super::nic`]).
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Release, Ordering::SeqCst};
+use std::sync::atomic::{
+    AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release, Ordering::SeqCst,
+};
 use std::sync::Arc;
 
 /// How far a core has come; it goes on to greater ones only.
@@ -39,6 +41,10 @@ impl Upstream {
 struct Told {
     stage: AtomicU32,
     sleeping: AtomicU32,
+    /// It is at work: it does not wait for others, and has not ended.
+    works: AtomicU32,
+    /// How often it had something to do, modulo 2^32.
+    turns: AtomicU32,
 }
 
 #[repr(C, align(128))]
@@ -97,11 +103,29 @@ impl Board {
         self.0.places()[core].told.sleeping.store(sleeping.into(), SeqCst);
     }
 
+    pub fn works(&self, core: usize) -> bool {
+        self.0.places()[core].told.works.load(SeqCst) != 0
+    }
+
+    pub fn set_works(&self, core: usize, works: bool) {
+        self.0.places()[core].told.works.store(works.into(), SeqCst);
+    }
+
+    pub fn turns(&self, core: usize) -> u32 {
+        self.0.places()[core].told.turns.load(SeqCst)
+    }
+
+    /// A core had something to do.
+    pub fn turned(&self, core: usize) {
+        self.0.places()[core].told.turns.fetch_add(1, Relaxed);
+    }
+
     /// A core begins anew.
     pub fn forget(&self, core: usize) {
         let p = &self.0.places()[core];
         p.told.stage.store(0, SeqCst);
         p.told.sleeping.store(0, SeqCst);
+        p.told.works.store(0, SeqCst);
         p.upstream.ended.store(0, SeqCst);
     }
 }

@@ -335,6 +335,14 @@ impl Pool {
         self.small.len()
     }
 
+    /// Whether there are so many small buffers.
+    pub fn has_spare(&mut self, n: usize) -> bool {
+        if self.small.len() < n {
+            self.collect();
+        }
+        self.small.len() >= n
+    }
+
     /// Takes in the buffers that other cores have given back.
     pub fn collect(&mut self) {
         for back in &mut self.back {
@@ -355,6 +363,15 @@ impl Pool {
         let (at, size) = self.region.place(buf);
         // SAFETY: the buffer has the room.
         Some((buf, unsafe { frame(at, size, buf, n) }))
+    }
+
+    /// Whether there is a buffer for a frame of `n` bytes.
+    pub fn has(&mut self, n: usize) -> bool {
+        if n > FRAME_MAX {
+            return false;
+        }
+        self.collect();
+        !if n <= SMALL_MAX { &self.small } else { &self.large }.is_empty()
     }
 
     /// A frame that holds these bytes.

@@ -68,6 +68,8 @@ pub struct Rps {
     /// buckets.
     due: Vec<i64>,
     balance: Vec<i64>,
+    /// Small batches that are measured as one: ns, and frames.
+    parts: (u64, usize),
 }
 
 const WHOLE: i64 = 1 << 16;
@@ -79,7 +81,15 @@ impl Rps {
             Policy::Off => RpsState::Kept,
             _ => RpsState::Judging { batches: 0, steady: 0, least: u64::MAX },
         };
-        Rps { me, state, owner: vec![NOBODY; BUCKETS], settled: 0, due: vec![0; cores], balance: vec![0; cores] }
+        Rps {
+            me,
+            state,
+            owner: vec![NOBODY; BUCKETS],
+            settled: 0,
+            due: vec![0; cores],
+            balance: vec![0; cores],
+            parts: (0, 0),
+        }
     }
 
     /// All frames stay on this core.
@@ -90,6 +100,13 @@ impl Rps {
 
     pub fn is_judging(&self) -> bool {
         matches!(self.state, RpsState::Judging { .. })
+    }
+
+    /// A small batch of a capture, which ends where its times go on. Several count as one.
+    pub fn took_part(&mut self, ns: u64, frames: usize) -> Option<u64> {
+        let (ns, frames) = (self.parts.0 + ns, self.parts.1 + frames);
+        self.parts = if frames < TELLING { (ns, frames) } else { (0, 0) };
+        self.took(ns, frames)
     }
 
     /// A batch of `frames` took so long. Returns the cost of a frame, in ns, when this batch

@@ -440,12 +440,17 @@ struct CoreThread {
 }
 
 /// A core that panics must not leave the others waiting for it.
-struct EndOnPanic(Stop);
+struct EndOnPanic {
+    stop: Stop,
+    progress: Arc<Progress>,
+    core: usize,
+}
 
 impl Drop for EndOnPanic {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.0.end();
+            self.stop.end();
+            self.progress.board.set_works(self.core, false);
         }
     }
 }
@@ -464,7 +469,8 @@ enum Phase {
 
 impl CoreThread {
     fn run(mut self, mut core: PacketCore) -> PacketCore {
-        let _guard = EndOnPanic(self.stop.clone());
+        let (progress, index) = (core.mesh.shared.clone(), core.index());
+        let _guard = EndOnPanic { stop: self.stop.clone(), progress, core: index };
         let _closes = Closes(self.mailbox.clone());
         if let Some(cpu) = self.cpu {
             pin(cpu);
@@ -486,6 +492,7 @@ impl CoreThread {
         core.mesh.shared.board.reach(core.index(), stage::READY);
         core.mesh.shared.wake_all();
         let (mut phase, mut drain_end) = (Phase::Set, None);
+        core.works(true);
         while phase != Phase::Ended && !self.stop.ended() {
             let busy = if phase == Phase::Set { false } else { core.step() };
             if let Some(inserting) = self.inserting.as_mut().filter(|_| busy) {
@@ -505,6 +512,7 @@ impl CoreThread {
             phase = next;
         }
         core.each(PacketCore::finish);
+        core.works(false);
         core
     }
 

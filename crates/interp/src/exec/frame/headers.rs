@@ -147,6 +147,9 @@ impl Frame {
                 _ => 0,
             };
             let all = match value {
+                // All of the frame, with what a capture has cut off.
+                0 if c.own && self.miss > 0 => self.end - at + self.miss,
+                0 if c.own && self.end == self.bytes.len() => self.end - at + self.beyond as usize,
                 0 if c.own => self.end - at,
                 n if c.own => n,
                 n => n + (to - at),

@@ -103,9 +103,14 @@ impl PacketCore {
     fn take_as_they_come(&mut self) -> bool {
         let mut busy = false;
         for k in 0..self.crossings.from.len() {
-            busy |= self.settle() && self.take_from(k, None);
+            busy |= self.may_take() && self.take_from(k, None);
         }
         busy
+    }
+
+    /// Whether all that was sent to other cores has found room.
+    fn may_take(&mut self) -> bool {
+        self.mesh.send_late() && self.settle()
     }
 
     /// Frames that the core has sent to itself.
@@ -123,7 +128,7 @@ impl PacketCore {
         let own = self.next_captured();
         let mut busy = false;
         for _ in 0..BATCH {
-            if !self.settle() {
+            if !self.may_take() {
                 self.blocked = true;
                 break;
             }

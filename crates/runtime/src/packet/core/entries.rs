@@ -105,14 +105,14 @@ impl PacketCore {
             return Some((buf, f));
         }
         let there = self.there(port, f.n);
-        let copy = self.pool.store_part(bytes(&f), there);
+        let copy = self.store(bytes(&f), there);
         copy.map(|(b, c)| (b, wl_frame { p: c.p, head: c.head, tail: c.tail, ..f }))
     }
 
     /// A copy of a frame for a queue, or for another port.
     pub(super) fn copied_part(&mut self, port: usize, data: &[u8]) -> Option<(Buf, wl_frame)> {
         let there = if self.is_queue(port) { self.there(port, data.len() as u32) } else { data.len() };
-        self.pool.store_part(data, there)
+        self.store(data, there)
     }
 
     pub(super) fn is_queue(&self, port: usize) -> bool {

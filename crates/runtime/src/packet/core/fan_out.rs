@@ -271,7 +271,7 @@ impl PacketCore {
 
     /// A copy of a frame with its port's note; the frame itself is done with.
     fn copy_of(&mut self, f: wl_frame, buf: Buf, borrowed: bool) -> Option<(wl_frame, Buf)> {
-        let stored = self.pool.store(bytes(&f));
+        let stored = self.store(bytes(&f), f.n as usize);
         let note: Option<[u8; NOTE]> = self.pool.note(buf).map(|n| *n);
         if !borrowed {
             self.pool.put(buf);

@@ -10,6 +10,7 @@ mod fan_out;
 mod host;
 mod queues;
 mod receive;
+mod room;
 mod send;
 mod test_driver;
 mod time;
@@ -23,7 +24,7 @@ use super::core_times::TimesHere;
 use super::crossing::Crossings;
 use super::offload::{Large, Undone};
 use super::pool::Pool;
-use super::port::FramePort;
+use super::port::{FramePort, APART_NS};
 use super::port_targets::frame_handler;
 use super::rps::Rps;
 use super::scatter::Scatter;
@@ -211,6 +212,8 @@ pub struct PacketCore {
     capture: Option<u64>,
     timeline: Option<u64>,
     pace: bool,
+    /// Frames of captures further apart are not handled in one batch.
+    apart: u64,
     writes: bool,
     rps: Option<Rps>,
     times: Option<TimesHere>,
@@ -228,6 +231,8 @@ pub struct PacketCore {
     task_frame: Vec<u64>,
     poll: Vec<libc::pollfd>,
     blocked: bool,
+    /// It waits for buffers no more: nobody has given back one.
+    alone: bool,
     draining: bool,
     idle: u32,
     /// A test looks at the faults.
@@ -256,6 +261,8 @@ impl PacketCore {
         if nowhere {
             p.ends.iter_mut().filter(|e| e.port.lends()).for_each(|e| e.ready = Some(Batch::lent()));
         }
+        let own = app.app.desc.apart.filter(|_| p.capture.is_some()).unwrap_or(APART_NS);
+        let apart = p.others.iter().map(|c| c.apart).fold(own.min(APART_NS), u64::min);
         let every = app.every.iter().map(|(h, period)| (*h, *period, u64::MAX)).collect();
         PacketCore {
             number: p.number,
@@ -298,6 +305,7 @@ impl PacketCore {
             capture: p.capture,
             timeline: p.timeline,
             pace: p.pace,
+            apart,
             writes: p.writes,
             rps: p.rps,
             times: p.times,
@@ -313,6 +321,7 @@ impl PacketCore {
             task_frame: vec![0; app.frame_words],
             poll: Vec::new(),
             blocked: false,
+            alone: false,
             draining: false,
             idle: 0,
             watched: None,
@@ -367,6 +376,7 @@ impl PacketCore {
 
     /// One round; whether there was anything to do.
     pub fn step(&mut self) -> bool {
+        self.hope_again();
         let mut busy = self.take_sends();
         busy |= self.serve_popped();
         busy |= self.take_work();
@@ -396,7 +406,16 @@ impl PacketCore {
         let hastes = self.blocked || self.pace || self.crossings.sends();
         let lazy = busy && !hastes && self.timeline.is_some();
         self.mesh.ring_bells(lazy);
+        if busy && self.waits_for_room() {
+            self.mesh.shared.board.turned(self.index);
+        }
         busy
+    }
+
+    /// Cores may have buffers for this one again.
+    fn hope_again(&mut self) {
+        self.alone = false;
+        self.others.iter_mut().for_each(|c| c.alone = false);
     }
 
     /// The work of an app beside handling frames. True: it, or an app before it, had something to
@@ -631,6 +650,24 @@ impl PacketCore {
 
     /// Waits for something to do.
     pub fn rest(&mut self) {
+        self.works(false);
+        self.pause();
+        self.works(true);
+    }
+
+    /// Whether it is at work, for cores that wait for buffers.
+    pub fn works(&self, works: bool) {
+        if self.waits_for_room() {
+            self.mesh.shared.board.set_works(self.index, works);
+        }
+    }
+
+    /// Whether cores wait for each other's buffers.
+    fn waits_for_room(&self) -> bool {
+        self.stats.len() > 1 && self.timeline.is_some()
+    }
+
+    fn pause(&mut self) {
         if self.blocked {
             // Others are at it; they need longer than a turn.
             self.idle += 1;

@@ -16,6 +16,11 @@ impl PacketCore {
             return false;
         }
         if self.timeline.is_some() {
+            // Others have this core's buffers, and some are kept for copies.
+            if self.stats.len() > 1 && !self.pool.has_spare(2 * BATCH) {
+                self.blocked = true;
+                return false;
+            }
             return self.receive_captured();
         }
         let mut busy = false;
@@ -75,7 +80,8 @@ impl PacketCore {
         }
         // Frames leave a queue at the time of the frame at hand.
         let second = if self.no_queues() { second } else { first.0 };
-        let until = second.min(clock).min(bound).min(self.next_due().saturating_sub(1));
+        let near = first.0.saturating_add(self.apart);
+        let until = second.min(clock).min(bound).min(near).min(self.next_due().saturating_sub(1));
         let got = self.receive_from(first.1, until.max(first.0));
         // No buffer for a frame that is there: others have them. One that has not come is waited
         // for.
@@ -257,7 +263,10 @@ impl PacketCore {
         let (frames, began) = (batch.len(), monotonic());
         self.handle(batch, handler);
         let Some(rps) = &mut self.rps else { return };
-        if let Some(ns) = rps.took(monotonic() - began, frames) {
+        // Batches are small here, however many frames there are.
+        let spent = monotonic() - began;
+        let cost = if self.apart < APART_NS { rps.took_part(spent, frames) } else { rps.took(spent, frames) };
+        if let Some(ns) = cost {
             let all = if rps.keeps_all() {
                 "handles all of them: to hand them over would take longer"
             } else {
@@ -301,16 +310,18 @@ impl PacketCore {
                 return true;
             }
             let mut batch = std::mem::replace(&mut self.batch, Batch::absent());
-            let (mut of, mut taken) = (0, 0);
+            let (mut of, mut taken, mut late) = (0, 0, false);
             while let Some(item) = self.mesh.next_work(from) {
                 taken += 1;
                 prefetch(item.frame.p);
                 if item.of != of || !self.continues(&batch, &item.frame) {
                     self.handle_given(&mut batch, of);
+                    // Frames of many times make many batches.
+                    late = !self.mesh.send_late();
                 }
                 of = item.of;
                 batch.push(item.buf, item.frame);
-                if batch.room() == 0 {
+                if late || batch.room() == 0 {
                     break;
                 }
             }
@@ -330,7 +341,7 @@ impl PacketCore {
     /// Whether a frame can be handled together with those before it.
     fn continues(&self, batch: &Batch, f: &wl_frame) -> bool {
         let Some(first) = batch.frames.first() else { return true };
-        let near = self.timeline.is_none() || f.time.abs_diff(first.time) <= APART_NS && f.time < self.next_due();
+        let near = self.timeline.is_none() || f.time.abs_diff(first.time) <= self.apart && f.time < self.next_due();
         f.port == first.port && near
     }
 
