@@ -20,6 +20,7 @@ mod items;
 mod limits;
 mod names;
 mod protocols;
+mod repeated;
 mod session_pools;
 mod ty;
 mod units;

@@ -249,9 +249,7 @@ impl Compiler<'_> {
         if element.in_c.is_some() {
             self.memory_in_c(states)?;
         }
-        for m in &element.members {
-            self.chain(m);
-        }
+        self.chains(&element.members);
         self.message_handlers(&element.members);
         // Names that people read carry the instance's name.
         for s in &mut self.m.states[states..] {
@@ -311,6 +309,8 @@ impl Compiler<'_> {
         let made = self.distinct(params);
         self.settle(made, e.name.span);
         self.indexed_handlers(e);
+        self.repeated_ways_in(e);
+        self.ways_have_names(e);
         self.type_params(module, e);
         let any = crate::apps::scope::any_types(module, e);
         for m in &e.members {
@@ -462,8 +462,7 @@ impl Lower<'_, '_> {
                 return rest.to_vec();
             }
             let at = index.map_or(String::new(), |i| format!("[{i}]"));
-            let whole = if outs.len() == 1 { chains.get(&format!("{name}{at}")) } else { None };
-            chains.get(&format!("{name}.{}{at}", o.name)).or(whole).cloned().unwrap_or_default()
+            chains.get(&format!("{name}.{}{at}", o.name)).cloned().unwrap_or_default()
         };
         let counts = self.cx.array_sizes(i, Direction::Out)?;
         let mut ways = Vec::new();
@@ -638,6 +637,7 @@ impl Lower<'_, '_> {
                 .hint(format!("wire it: `{whose}.{name} -> …`, or to `drop`"));
             return Some(Err(self.cx.report(d)));
         }
+        self.cx.ways_taken.extend(rest.first().map(|n| n.span));
         if self.frames && self.outlets.last()?.built.contains(&n.name) {
             return Some(self.outlet_apart(value, &name, &rest, span));
         }
@@ -651,6 +651,7 @@ impl Lower<'_, '_> {
     /// Out of the element at hand, to what stands behind its way out. `from`: where the message
     /// comes from, if not from this element.
     pub fn through(&mut self, name: &str, rest: &[Node], v: Val, from: Option<From>, span: Span) -> R<()> {
+        self.cx.ways_taken.extend(rest.first().map(|n| n.span));
         let Some(o) = self.outlets.pop() else { return Err(Reported) };
         let inner = std::mem::replace(&mut self.cx.app, o.app.clone());
         let module = std::mem::replace(&mut self.module, o.module);

@@ -100,6 +100,10 @@ impl Compiler<'_> {
                 ));
                 continue;
             }
+            if params.iter().any(|(given, _)| *given == n.name) {
+                self.error("E0308", n.span, "this parameter is given twice");
+                continue;
+            }
             let text = self.param_text(&a.value);
             params.push((n.name.clone(), text));
         }
