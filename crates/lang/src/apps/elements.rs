@@ -420,8 +420,10 @@ impl Lower<'_, '_> {
     fn entered(&mut self, e: &Entrance, v: Val, at: Option<ir::Expr>, span: Span) -> R<()> {
         if let Some((h, param, index)) = e.instance.handler(&e.input) {
             self.bind_all(&[(param.clone(), v)]);
-            if let (Some(n), Some(at)) = (index, at) {
-                self.bind_all(&[(n.clone(), Val::pure(crate::ty::U32, at))]);
+            if let Some(n) = index {
+                // Of one way in, which has no place, an error has told.
+                let place = at.map_or_else(Val::error, |at| Val::pure(crate::ty::U32, at));
+                self.bind_all(&[(n.clone(), place)]);
             }
             return self.element_body(h, span).map(|_| ());
         }

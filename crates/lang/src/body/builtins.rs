@@ -535,7 +535,7 @@ impl Lower<'_, '_> {
         }
     }
 
-    fn parse_number(&mut self, b: X, ty: &Ty, bits: u8, span: Span) -> R<Val> {
+    pub fn parse_number(&mut self, b: X, ty: &Ty, bits: u8, span: Span) -> R<Val> {
         let opt = U64.option();
         let ot = self.cx.lower_ty(&opt);
         let parsed = crate::fold::fold(&self.cx.m, &build::builtin(ot, B::ParseU64, vec![b]));
