@@ -339,6 +339,9 @@ impl<'a> Compiler<'a> {
                     .hint("give it to them as an argument, or put the function into the app"),
             );
         }
+        if let Some(d) = self.is_module(module, name, what == "protocol", &d) {
+            return self.report(d);
+        }
         if let Some(hint) = self.foreign(module, name).or_else(|| self.beside(module, name, what)) {
             return self.report(d.hint(hint));
         }

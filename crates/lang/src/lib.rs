@@ -22,6 +22,7 @@ mod names;
 mod protocols;
 mod repeated;
 mod session_pools;
+mod shown_names;
 mod ty;
 mod units;
 mod unused;

@@ -146,11 +146,8 @@ impl Compiler<'_> {
             }
         }
         for m in &e.members {
-            let instance = |m: &'_ ast::Member| match &m.kind {
-                MemberKind::Instance { name, .. } => Some(name.clone()),
-                _ => None,
-            };
-            let Some(name) = crate::unused::member(m).map(|(_, n)| n.clone()).or_else(|| instance(m)) else { continue };
+            let instance = if let MemberKind::Instance { name, .. } = &m.kind { Some(name) } else { None };
+            let Some(name) = crate::unused::member(m).map(|(_, n)| n).or(instance) else { continue };
             let Some(way) = ways.get(name.name.as_str()) else { continue };
             self.once(
                 Diagnostic::error("E0203", name.span, format!("`{}` is defined twice", name.name))

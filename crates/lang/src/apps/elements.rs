@@ -168,7 +168,7 @@ impl Compiler<'_> {
                 if of == t {
                     return Ok(AppName::Param(id, of));
                 }
-                let (want, found) = (self.show(&t), self.show(&of));
+                let (want, found) = self.show_apart(&t, &of);
                 return Err(self.error("E0301", e.span, format!("expected {want}, found {found}")));
             }
         }

@@ -238,7 +238,7 @@ impl Compiler<'_> {
             Some(AppName::Port(p)) => Ok(SimPort { port: *p, conn }),
             Some(AppName::Upstream(c)) => {
                 let port = self.m.upstreams[c.index()].port;
-                Ok(SimPort { port, conn: SimPort::OWN.saturating_add(conn) })
+                Ok(SimPort::own(port, c.0, conn))
             }
             Some(AppName::Failed) => Err(Reported),
             None if name.name == "kernel" && !self.app.frames.is_empty() => {
