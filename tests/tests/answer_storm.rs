@@ -200,7 +200,7 @@ impl Storm {
     }
 
     fn take_requests(&mut self) {
-        while let Some(peer) = self.sim.any_backend("expert") {
+        while let Some(peer) = (0..4).find_map(|n| self.sim.upstream("expert", n)) {
             let (input, output) = (Vec::new(), Vec::new());
             self.servers.push(Server { peer, input, owed: Vec::new(), answered: Vec::new(), output });
         }

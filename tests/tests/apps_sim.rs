@@ -48,6 +48,11 @@ fn ends_of_conversations() {
 }
 
 #[test]
+fn sessions_of_one_port() {
+    all_hold(&["tests/programs/sessions_of_one_port.loom".into()], &[]);
+}
+
+#[test]
 fn beginnings_and_ends_of_connections() {
     all_hold(&["tests/programs/beginnings.loom".into()], &[]);
 }

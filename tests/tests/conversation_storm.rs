@@ -207,7 +207,7 @@ impl Storm {
 
     /// The connections that the app has made since.
     fn take_servers(&mut self) {
-        while let Some(peer) = self.sim.any_backend("db") {
+        while let Some(peer) = (0..4).find_map(|n| self.sim.upstream("db", n)) {
             self.servers.push(End::new(peer, None));
         }
     }

@@ -24,4 +24,5 @@ mod packet_state;
 mod packet_times;
 mod packet_units;
 mod packet_vectorize;
+mod table_dumps;
 mod xdp;

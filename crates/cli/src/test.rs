@@ -382,11 +382,14 @@ impl<'m> Play<'m> {
         let name = self.name(at);
         self.sim.settle();
         let peer = if self.is_backend(at) {
-            let own = at.conn >= SimPort::OWN;
-            let made = if own { self.sim.any_backend(&name) } else { self.sim.backend(&name, at.conn as usize) };
+            let own = at.upstream();
+            let made = match own {
+                Some(upstream) => self.sim.upstream(&name, upstream),
+                None => self.sim.backend(&name, at.conn as usize),
+            };
             made.ok_or_else(|| match own {
-                true => format!("the program has no such connection to {name}"),
-                false => format!("the program has no connection to {name}[{}]", at.conn),
+                Some(_) => format!("the program has no such connection to {name}"),
+                None => format!("the program has no connection to {name}[{}]", at.conn),
             })?
         } else {
             self.sim.client(&name).ok_or_else(|| format!("{name} does not accept"))?

@@ -559,11 +559,14 @@ pub enum Form {
     Within(Vec<(u64, u64)>),
     /// A `UInt(48)`, as `02:00:00:00:00:01`.
     Mac,
-    /// Bytes: one of these names.
+    /// Bytes: one of these names, or a number if the last one is [`OTHERS`].
     Enum(Vec<String>),
     /// An endpoint, or the number of a port on which one listens.
     OrPort,
 }
+
+/// The name, in [`Form::Enum`], of the values that an open enum has no name for.
+pub const OTHERS: &str = "_";
 
 /// A `signal`: runs on every core when it is called.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -26,9 +26,20 @@ pub struct SimPort {
 }
 
 impl SimPort {
-    /// From this number on `conn` counts the connections to a connect port that belong to clients.
-    /// They are counted in the order in which the program has made them, whatever their instance.
+    /// From this number on `conn` counts the connections to a connect port that belong to clients,
+    /// so many for each upstream. They are counted in the order in which the program has made them,
+    /// whatever their instance.
     pub const OWN: u32 = 1 << 24;
+
+    /// The connection of an upstream with a number.
+    pub fn own(port: PortId, upstream: u32, n: u32) -> SimPort {
+        SimPort { port, conn: upstream.min(254) * Self::OWN + Self::OWN + n.min(Self::OWN - 1) }
+    }
+
+    /// The upstream whose connection it is.
+    pub fn upstream(&self) -> Option<u32> {
+        (self.conn / Self::OWN).checked_sub(1)
+    }
 }
 
 #[derive(Clone, Debug, PartialEq)]

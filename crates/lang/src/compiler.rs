@@ -108,6 +108,12 @@ pub struct Compiler<'a> {
     pub app_constants: bool,
     /// Ports back into the program.
     pub loops: Vec<Loop>,
+    /// Wirings that begin at an instance: its name, the first node behind it, and the beginning.
+    pub ways_apart: Vec<(String, Span, Span)>,
+    /// Those of instances that other wirings go on behind: the first node, and the beginning.
+    pub ways_in_doubt: Vec<(Span, Span)>,
+    /// The first nodes behind ways out that something is sent to.
+    pub ways_taken: std::collections::HashSet<Span>,
     /// Where the segments stand.
     pub segment_spans: Vec<ast::Span>,
     /// Queues that are said to be lossless, or not, and where.
@@ -182,6 +188,9 @@ impl<'a> Compiler<'a> {
             any_types: false,
             given: Vec::new(),
             loops: Vec::new(),
+            ways_apart: Vec::new(),
+            ways_in_doubt: Vec::new(),
+            ways_taken: Default::default(),
             segment_spans: Vec::new(),
             lossless: Default::default(),
             channels: Default::default(),
@@ -329,6 +338,9 @@ impl<'a> Compiler<'a> {
                 d.note(format!("the app has a `{name}`, which functions and units outside of it do not see"))
                     .hint("give it to them as an argument, or put the function into the app"),
             );
+        }
+        if let Some(d) = self.is_module(module, name, what == "protocol", &d) {
+            return self.report(d);
         }
         if let Some(hint) = self.foreign(module, name).or_else(|| self.beside(module, name, what)) {
             return self.report(d.hint(hint));

@@ -32,6 +32,7 @@ impl Compiler<'_> {
                 _ => {}
             }
         }
+        self.repeated_clauses(p);
         let talks = self.conversation_clauses(p)?;
         let Some(request) = request else {
             return Err(self.report(

@@ -155,6 +155,15 @@ pub fn size(n: u64) -> String {
 
 /// The type as it is written in the source.
 pub fn show(ty: &Ty, m: &ir::Module) -> String {
+    show_as(ty, m, &|_| None)
+}
+
+/// The same, with other names for some types.
+pub fn show_as(ty: &Ty, m: &ir::Module, named: &dyn Fn(&Ty) -> Option<String>) -> String {
+    if let Some(name) = named(ty) {
+        return name;
+    }
+    let show = |t: &Ty, m: &ir::Module| show_as(t, m, named);
     match ty {
         Ty::Error => "?".into(),
         Ty::Never => "nothing (it does not come back)".into(),

@@ -69,7 +69,7 @@ impl<'a> Words<'a> {
 
 /// The word for a member in messages, and its name; none for one that others use, or that acts by
 /// itself.
-fn member(m: &Member) -> Option<(&str, &Ident)> {
+pub fn member(m: &Member) -> Option<(&str, &Ident)> {
     Some(match &m.kind {
         MemberKind::Param(p) => ("parameter", &p.name),
         MemberKind::State { name, .. } => ("state", name),

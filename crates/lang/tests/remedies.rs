@@ -33,6 +33,10 @@ fn program(part: &Part) -> String {
 }
 
 const REMEDIES: &[(Part, &str, &str)] = &[
+    (Items("fn f(b: bytes<9>) -> bytes<9> = trim(b)"), "E0308", "it is `trim(b, set)`"),
+    (Service("set t[1] = { n: 1, m: 2 }"), "E0101", "write `place = value`: `t[k] = true` for an entry"),
+    (Items("use std.memcached\napp a { port c = listen tcp(81) as memcached }"), "E0201", "its protocols are `memcached.binary`"),
+    (Items("fn f(l: list<bytes<9>, 4>) -> u32 { let x = [trim(p) for p in l]  u32(len(x)) }"), "E0308", "it is `trim(b, set)`"),
     (Service("req.target = \"/x\""), "E0313", "send a changed copy: `req with { target: … }`"),
     (Service("let r = http.ok(\"a\", \"b\")  r.status = 404"), "E0313", "`http.Response { status: … }`"),
     (

@@ -7,6 +7,7 @@
 use crate::core::app::App;
 use crate::core::Core;
 use crate::engine::memory::{Behaviour, Memory, Network, Peer};
+use crate::engine::Token;
 use crate::error::Error;
 use crate::packet::PacketSim;
 use crate::reload::{self, NewSettings};
@@ -96,11 +97,15 @@ impl Sim {
         self.net.accept(self.address(port, instance)?)
     }
 
-    /// Takes the first connection that the program has made to any instance.
-    pub fn any_backend(&mut self, port: &str) -> Option<Peer> {
+    /// Takes the first connection that the program has made to any instance, and that is not
+    /// another upstream's.
+    pub fn upstream(&mut self, port: &str, number: u32) -> Option<Peer> {
         let all: Vec<_> = (0..).map_while(|i| self.address(port, i)).collect();
-        let first = all.into_iter().filter_map(|a| Some((self.net.oldest(a)?, a))).min()?;
-        self.net.accept(first.1)
+        let mut made: Vec<_> = all.into_iter().flat_map(|a| self.net.made(a)).collect();
+        made.sort_unstable_by_key(|(line, _)| *line);
+        let of = |token: Option<Token>| token.and_then(|t| self.core.upstream_number(t));
+        let (line, _) = made.into_iter().find(|(_, token)| of(*token).is_none_or(|n| n == number))?;
+        self.net.take(line)
     }
 
     /// Sets the fate of further connections to a backend.

@@ -77,7 +77,7 @@ impl<'de> Deserialize<'de> for Once {
 }
 
 /// The first line's names, and the rows under it (RFC 4180). A field with nothing in it is absent,
-/// but `""` is an empty text.
+/// but `""` is an empty text. A number is one, as in JSON: so dumps show durations.
 pub fn csv_rows(text: &str) -> Result<(Vec<String>, Vec<Row>), String> {
     let mut records = csv_records(without_mark(text))?.into_iter();
     let names: Vec<String> =
@@ -89,11 +89,18 @@ pub fn csv_rows(text: &str) -> Result<(Vec<String>, Vec<Row>), String> {
         if fields.len() != names.len() {
             return Err(format!("row {} has {} fields, the first line {}", n + 1, fields.len(), names.len()));
         }
-        Ok(names.iter().zip(fields).filter_map(|(name, text)| Some((name.clone(), Value::String(text?)))).collect())
+        Ok(names.iter().zip(fields).filter_map(|(name, text)| Some((name.clone(), csv_value(text?)))).collect())
     };
     let rows = records.enumerate().map(row).collect::<Result<_, _>>()?;
     // A column without a name is none, as long as nothing stands in it.
     Ok((names.into_iter().filter(|n| !n.is_empty()).collect(), rows))
+}
+
+fn csv_value(text: String) -> Value {
+    match text.parse::<u64>() {
+        Ok(n) if n.to_string() == text => n.into(),
+        _ => Value::String(text),
+    }
 }
 
 /// The fields of each line that is not blank; `"a ""b"" c"` is `a "b" c`, and between quotes lines

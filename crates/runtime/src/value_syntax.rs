@@ -3,7 +3,7 @@
 use crate::consistent_hashing::Server;
 use serde_json::Value;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
-use wireloom_ir::desc::{Form, ParamType, ParamValue};
+use wireloom_ir::desc::{Form, ParamType, ParamValue, OTHERS};
 use wireloom_ir::suggestions;
 
 /// A server of a list, in twemproxy's form: `host:port`, `host:port:weight`, `host:port:weight
@@ -66,9 +66,9 @@ fn resolver(e: &std::io::Error) -> String {
 }
 
 /// Like [`parse`], for data of tables and signals: bytes that are no text are written as `0x` and
-/// hexadecimal digits.
+/// hexadecimal digits. Behind a blank `0x` is text.
 pub fn parse_data(ty: ParamType, text: &str) -> Result<ParamValue, String> {
-    let (ParamType::Bytes(max), Some(digits)) = (ty, text.trim().strip_prefix("0x")) else { return parse(ty, text) };
+    let (ParamType::Bytes(max), Some(digits)) = (ty, text.strip_prefix("0x")) else { return parse(ty, text) };
     let digit = |b: u8| char::from(b).to_digit(16).map(|d| d as u8);
     let pair = |p: &[u8]| Some(digit(p[0])? << 4 | digit(*p.get(1)?)?);
     let bytes: Option<Vec<u8>> = digits.as_bytes().chunks(2).map(pair).collect();
@@ -91,7 +91,7 @@ pub fn parse_as(ty: ParamType, form: &Form, text: &str) -> Result<ParamValue, St
 /// Bytes as [`parse_data`] reads them.
 pub fn data_text(bytes: &[u8]) -> String {
     match std::str::from_utf8(bytes) {
-        // The reader takes no notice of blanks before `0x`.
+        // Earlier readers took no notice of blanks before `0x`.
         Ok(text) if !text.trim().starts_with("0x") && !text.contains('\0') => text.into(),
         _ => bytes.iter().fold("0x".to_string(), |s, b| format!("{s}{b:02x}")),
     }
@@ -211,7 +211,10 @@ pub fn text_of(v: &Value) -> String {
 /// The accepted values of a field, for messages.
 pub fn expected(ty: ParamType, form: &Form) -> String {
     match (form, ty) {
-        (Form::Enum(names), _) => names.join(" or "),
+        (Form::Enum(names), _) => {
+            let named = |n: &String| if n == OTHERS { "a number".into() } else { n.clone() };
+            names.iter().map(named).collect::<Vec<_>>().join(" or ")
+        }
         (Form::Ip4, _) => "an IPv4 address".into(),
         (Form::Ip6, _) => "an IPv6 address".into(),
         (Form::Wide, _) => "a number of 128 bits".into(),
@@ -229,6 +232,11 @@ pub fn expected(ty: ParamType, form: &Form) -> String {
         (_, ParamType::Endpoint | ParamType::Endpoints(_)) => "host:port".into(),
         (_, ParamType::Texts(most, size)) => format!("at most {most} texts of {size} bytes, with commas between"),
     }
+}
+
+/// A value of an open enum without a name.
+fn is_other(names: &[String], text: &str) -> bool {
+    names.last().is_some_and(|n| n == OTHERS) && text.parse::<u64>().is_ok_and(|n| n.to_string() == text)
 }
 
 /// One value, addresses and the common protocols by name included.
@@ -252,7 +260,7 @@ pub fn single(ty: ParamType, form: &Form, name: &str, v: &Value) -> Result<Param
     };
     let wrong = || format!("expected {} (got `{}`)", expected(ty, form), short(&text));
     match (form, ty) {
-        (Form::Enum(names), _) => match names.contains(&text) {
+        (Form::Enum(names), _) => match names.contains(&text) || is_other(names, &text) {
             true => Ok(ParamValue::Bytes(text.into_bytes())),
             false => Err(wrong() + &suggestions::hint(&text, names.iter().map(String::as_str))),
         },

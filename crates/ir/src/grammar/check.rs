@@ -16,6 +16,7 @@ pub(super) fn units(m: &Module, facts: &Facts, out: &mut Vec<Finding>) {
             continue;
         }
         parameters(&m.units[u], out);
+        least(&m.units[u], facts.unit(id).min, out);
         for f in 0..m.units[u].fields.len() {
             field(m, facts, id, FieldId(f as u32), out)
         }
@@ -66,6 +67,12 @@ pub(super) fn too_many_fields(m: &Module, order: &[UnitId], out: &mut Vec<Findin
             .hint("a list is one field with any number of items; unread bytes are one field, too"),
         );
     }
+}
+
+fn least(unit: &Unit, min: u64, out: &mut Vec<Finding>) {
+    let Some(limit) = unit.limit.filter(|l| *l < min) else { return };
+    let text = format!("`{}` has at least {min} bytes, and its limit is {limit}", unit.name);
+    out.push(Finding::new("E0427", unit.span, text).hint("raise the limit"));
 }
 
 fn parameters(unit: &Unit, out: &mut Vec<Finding>) {

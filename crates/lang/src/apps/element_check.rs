@@ -1,8 +1,8 @@
 //! Checks each element by itself, as if a program had one instance of it, whether or not one has.
 //!
 //! The instance stands in a compilation of its own, with ports of packets around it. A parameter
-//! may be any value. So the check runs twice: once with parameters set at the start of the program,
-//! and once with constants. Only errors of both runs are reported.
+//! may be any value. So the check runs several times: once with parameters set at the start of the
+//! program, and then with constants. Only errors of all runs that have an instance are reported.
 
 use super::frame_tests::way_in;
 use super::scope::AppName;
@@ -19,6 +19,9 @@ use wireloom_ir as ir;
 use wireloom_syntax::ast::{self, Arg, Expr, ExprKind, Ident, ItemKind, MemberKind, Span};
 use wireloom_syntax::Diagnostic;
 
+/// The most units that are tried as answers.
+const UNITS: usize = 32;
+
 /// Names that no source has.
 const IT: &str = "the element";
 
@@ -30,6 +33,8 @@ pub struct Alone {
     pub module: Option<ir::Module>,
     /// Where something failed without an error.
     pub untold: Option<ast::Span>,
+    /// There was an instance of it.
+    made: bool,
 }
 
 impl Compiler<'_> {
@@ -46,32 +51,42 @@ impl Compiler<'_> {
     /// without errors.
     pub fn element_alone(&self, id: ItemId) -> Alone {
         let ItemKind::Element(e) = &self.names.items[id].item.kind else { return Alone::default() };
-        let set = self.attempt(e, false);
+        let set = self.attempt(e, None);
         let takes = e.members.iter().any(|m| matches!(m.kind, MemberKind::Param(_)));
         if !takes || !set.found.iter().any(Diagnostic::is_error) {
             return set;
         }
-        let fixed = self.attempt(e, true);
-        let both = |d: &Diagnostic| fixed.found.iter().any(|o| o.code == d.code && o.span() == d.span());
-        Alone { found: set.found.into_iter().filter(both).collect(), ..fixed }
+        // Sizes of arrays are constants: there may be none with a parameter that is set.
+        let sizes: &[u64] = if set.made { &[1] } else { &[1, 2, 8, 64] };
+        let mut all: Vec<Alone> = sizes.iter().map(|n| self.attempt(e, Some(*n))).collect();
+        if all.iter().any(|a| a.made) {
+            all.retain(|a| a.made);
+        }
+        let mut first = all.remove(0);
+        all.extend((set.made || !first.made).then_some(set));
+        let told = |a: &Alone, d: &Diagnostic| a.found.iter().any(|o| o.code == d.code && o.span() == d.span());
+        first.found.retain(|d| all.iter().all(|a| told(a, d)));
+        first
     }
 
-    fn attempt(&self, e: &ast::Element, constants: bool) -> Alone {
+    /// `constant`: the number that parameters have.
+    fn attempt(&self, e: &ast::Element, constant: Option<u64>) -> Alone {
         let mut cx = Compiler::new(self.world, self.map, self.names.clone());
         cx.any_types = !e.types.is_empty();
-        let made = cx.stand_alone(0, e, constants);
+        let made = cx.stand_alone(0, e, constant);
         cx.settle(made, e.name.span);
         let failed = cx.diags.iter().any(Diagnostic::is_error);
         let module = (e.in_c.is_some() && !failed).then_some(cx.m);
         // Type parameters have no types here.
         let untold = cx.untold.filter(|_| !failed && !cx.any_types);
-        Alone { found: cx.diags, module, untold }
+        let made = cx.app.has(IT);
+        Alone { found: cx.diags, module, untold, made }
     }
 
-    fn stand_alone(&mut self, module: ModId, e: &ast::Element, constants: bool) -> R<()> {
+    fn stand_alone(&mut self, module: ModId, e: &ast::Element, constant: Option<u64>) -> R<()> {
         self.m.app = e.name.name.clone();
         let span = e.name.span;
-        let args = self.any_args(module, e, constants)?;
+        let args = self.any_args(module, e, constant)?;
         let path = ast::Path { parts: vec![e.name.clone()], span };
         let it = Ident { name: IT.into(), span };
         let made = self.instance(module, &it, &path, &args)?;
@@ -107,7 +122,7 @@ impl Compiler<'_> {
     }
 
     /// Something for each parameter: one that is set at the start, or a constant.
-    fn any_args(&mut self, module: ModId, e: &ast::Element, constants: bool) -> R<Vec<Arg>> {
+    fn any_args(&mut self, module: ModId, e: &ast::Element, constant: Option<u64>) -> R<Vec<Arg>> {
         let mut args: Vec<Arg> = Vec::new();
         for m in &e.members {
             let MemberKind::Param(p) = &m.kind else { continue };
@@ -128,7 +143,7 @@ impl Compiler<'_> {
             // Not under its own name: what it is given is looked up where the instance stands.
             let name = Ident { name: format!("{IT}'s {}", p.name.name), span: p.name.span };
             let told = self.diags.len();
-            let settable = if constants { None } else { self.param_type(&t, p.ty.span).ok() };
+            let settable = if constant.is_some() { None } else { self.param_type(&t, p.ty.span).ok() };
             self.diags.truncate(told);
             let value = match (settable, &p.default) {
                 (Some(ty), _) => {
@@ -144,7 +159,7 @@ impl Compiler<'_> {
                     AppName::Param(ir::ParamId(self.m.params.len() as u32 - 1), t)
                 }
                 (None, Some(_)) => continue,
-                (None, None) => AppName::Const(some_constant(self, &t)),
+                (None, None) => AppName::Const(some_constant(self, &t, constant.unwrap_or(1))),
             };
             self.add(&name, value);
             args.push(Arg {
@@ -161,7 +176,15 @@ impl Compiler<'_> {
         let Ty::Msg(unit) = t else { return Ok(()) };
         // The port from which a request comes says which unit an answer has: one of those is here.
         let replies = format!("{:?}", e.members).contains("Reply {");
-        let known = if replies { self.answering(unit, e.name.span) } else { vec![self.one_way(module, e, unit)] };
+        let known = match replies {
+            false => vec![self.one_way(module, e, unit, None)],
+            true => self.answering(unit, e.name.span),
+        };
+        // No protocol of the file has these requests: any unit may be the answer.
+        let known = match known.is_empty() {
+            false => known,
+            true => self.own_units(e.name.span).into_iter().map(|u| self.one_way(module, e, unit, Some(u))).collect(),
+        };
         let told = self.diags.len();
         let mut least: Option<Vec<Diagnostic>> = None;
         for protocol in known {
@@ -180,14 +203,31 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    /// A protocol of requests that are not answered.
-    fn one_way(&mut self, module: ModId, e: &ast::Element, unit: ir::UnitId) -> ir::ProtocolId {
-        let item = Rc::new(ast::Item { doc: String::new(), span: e.name.span, kind: ItemKind::Element(e.clone()) });
+    /// The units of the main file.
+    fn own_units(&mut self, span: Span) -> Vec<ir::UnitId> {
+        let told = self.diags.len();
+        let own = |(_, i): &(usize, &crate::names::Entry)| i.module == 0 && matches!(i.item.kind, ItemKind::Unit(_));
+        let ids: Vec<ItemId> = self.names.items.iter().enumerate().filter(own).map(|(n, _)| n).take(UNITS).collect();
+        let found: Vec<_> = ids.into_iter().filter_map(|i| self.item(i, span).ok()).collect();
+        self.diags.truncate(told);
+        found.into_iter().filter_map(|i| if let Item::Unit(u) = i { Some(u) } else { None }).collect()
+    }
+
+    /// A protocol of requests with these answers, or none.
+    fn one_way(
+        &mut self,
+        module: ModId,
+        e: &ast::Element,
+        unit: ir::UnitId,
+        response: Option<ir::UnitId>,
+    ) -> ir::ProtocolId {
+        let p = ast::Protocol { name: e.name.clone(), clauses: vec![] };
+        let item = Rc::new(ast::Item { doc: String::new(), span: e.name.span, kind: ItemKind::Protocol(p) });
         self.protocols.push(ProtocolInfo {
             module,
             ast: item,
             request: unit,
-            response: None,
+            response,
             no_reply: false,
             stateless: true,
             asked: (0, vec![]),
@@ -277,27 +317,28 @@ fn some_place(count: u64, span: Span) -> Expr {
 }
 
 /// A value that most uses of a parameter take: the least size, sixteen bytes, all items of a list.
-fn some_constant(cx: &mut Compiler, t: &Ty) -> Val {
+fn some_constant(cx: &mut Compiler, t: &Ty, n: u64) -> Val {
     let mut l = super::frames::begin(cx, 0, String::new());
-    some_value(&mut l, t).map_or_else(Val::error, |e| Val::pure(t.clone(), e))
+    some_value(&mut l, t, n).map_or_else(Val::error, |e| Val::pure(t.clone(), e))
 }
 
 /// Lists of more items are not filled: an element with one is checked where it is used.
 const ITEMS: u32 = 1024;
 
 #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-fn some_value(l: &mut Lower, t: &Ty) -> Option<ir::Expr> {
+fn some_value(l: &mut Lower, t: &Ty, n: u64) -> Option<ir::Expr> {
     let kind = match t {
         Ty::Bool => ir::ExprKind::Bool(true),
-        Ty::Bytes(n) => ir::ExprKind::Bytes(vec![b'x'; (*n).min(16) as usize]),
-        Ty::Int { .. } | Ty::Enum(_) => ir::ExprKind::Int(1),
+        Ty::Bytes(most) => ir::ExprKind::Bytes(vec![b'x'; (*most).min(16) as usize]),
+        Ty::Int { .. } => ir::ExprKind::Int(n.into()),
+        Ty::Enum(_) => ir::ExprKind::Int(1),
         Ty::Duration => ir::ExprKind::Int(1_000_000_000),
-        Ty::Option(t) => ir::ExprKind::Some(some_value(l, t)?),
-        Ty::List(t, n) if *n <= ITEMS => ir::ExprKind::MakeList(vec![some_value(l, t)?; *n as usize]),
-        Ty::Tuple(parts) => ir::ExprKind::Make(parts.iter().map(|t| some_value(l, t)).collect::<Option<_>>()?),
+        Ty::Option(t) => ir::ExprKind::Some(some_value(l, t, n)?),
+        Ty::List(t, most) if *most <= ITEMS => ir::ExprKind::MakeList(vec![some_value(l, t, n)?; *most as usize]),
+        Ty::Tuple(parts) => ir::ExprKind::Make(parts.iter().map(|t| some_value(l, t, n)).collect::<Option<_>>()?),
         Ty::Record(r) => {
             let fields = l.cx.records[r.index()].clone();
-            ir::ExprKind::Make(fields.iter().map(|(_, t)| some_value(l, t)).collect::<Option<_>>()?)
+            ir::ExprKind::Make(fields.iter().map(|(_, t)| some_value(l, t, n)).collect::<Option<_>>()?)
         }
         Ty::Instant | Ty::Ip | Ty::Ip4 | Ty::Ip6 | Ty::Endpoint | Ty::Mac | Ty::Prefix | Ty::Handle => {
             return Some(l.zero(t))

@@ -168,7 +168,7 @@ impl Compiler<'_> {
                 if of == t {
                     return Ok(AppName::Param(id, of));
                 }
-                let (want, found) = (self.show(&t), self.show(&of));
+                let (want, found) = self.show_apart(&t, &of);
                 return Err(self.error("E0301", e.span, format!("expected {want}, found {found}")));
             }
         }
@@ -249,9 +249,7 @@ impl Compiler<'_> {
         if element.in_c.is_some() {
             self.memory_in_c(states)?;
         }
-        for m in &element.members {
-            self.chain(m);
-        }
+        self.chains(&element.members);
         self.message_handlers(&element.members);
         // Names that people read carry the instance's name.
         for s in &mut self.m.states[states..] {
@@ -311,6 +309,8 @@ impl Compiler<'_> {
         let made = self.distinct(params);
         self.settle(made, e.name.span);
         self.indexed_handlers(e);
+        self.repeated_ways_in(e);
+        self.ways_have_names(e);
         self.type_params(module, e);
         let any = crate::apps::scope::any_types(module, e);
         for m in &e.members {
@@ -420,8 +420,10 @@ impl Lower<'_, '_> {
     fn entered(&mut self, e: &Entrance, v: Val, at: Option<ir::Expr>, span: Span) -> R<()> {
         if let Some((h, param, index)) = e.instance.handler(&e.input) {
             self.bind_all(&[(param.clone(), v)]);
-            if let (Some(n), Some(at)) = (index, at) {
-                self.bind_all(&[(n.clone(), Val::pure(crate::ty::U32, at))]);
+            if let Some(n) = index {
+                // Of one way in, which has no place, an error has told.
+                let place = at.map_or_else(Val::error, |at| Val::pure(crate::ty::U32, at));
+                self.bind_all(&[(n.clone(), place)]);
             }
             return self.element_body(h, span).map(|_| ());
         }
@@ -462,8 +464,7 @@ impl Lower<'_, '_> {
                 return rest.to_vec();
             }
             let at = index.map_or(String::new(), |i| format!("[{i}]"));
-            let whole = if outs.len() == 1 { chains.get(&format!("{name}{at}")) } else { None };
-            chains.get(&format!("{name}.{}{at}", o.name)).or(whole).cloned().unwrap_or_default()
+            chains.get(&format!("{name}.{}{at}", o.name)).cloned().unwrap_or_default()
         };
         let counts = self.cx.array_sizes(i, Direction::Out)?;
         let mut ways = Vec::new();
@@ -638,6 +639,7 @@ impl Lower<'_, '_> {
                 .hint(format!("wire it: `{whose}.{name} -> …`, or to `drop`"));
             return Some(Err(self.cx.report(d)));
         }
+        self.cx.ways_taken.extend(rest.first().map(|n| n.span));
         if self.frames && self.outlets.last()?.built.contains(&n.name) {
             return Some(self.outlet_apart(value, &name, &rest, span));
         }
@@ -651,6 +653,7 @@ impl Lower<'_, '_> {
     /// Out of the element at hand, to what stands behind its way out. `from`: where the message
     /// comes from, if not from this element.
     pub fn through(&mut self, name: &str, rest: &[Node], v: Val, from: Option<From>, span: Span) -> R<()> {
+        self.cx.ways_taken.extend(rest.first().map(|n| n.span));
         let Some(o) = self.outlets.pop() else { return Err(Reported) };
         let inner = std::mem::replace(&mut self.cx.app, o.app.clone());
         let module = std::mem::replace(&mut self.module, o.module);

@@ -65,6 +65,7 @@ impl Compiler<'_> {
     pub fn check_graph(&mut self) {
         self.circles();
         self.held_outputs();
+        self.unused_ways();
     }
 
     /// Packets given, while an entry of a table is held, to an element that uses a table.

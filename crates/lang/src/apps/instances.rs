@@ -253,7 +253,7 @@ impl Lower<'_, '_> {
     /// The nodes behind an instance in the wiring that leads to it, if they have no wiring of their
     /// own.
     pub fn behind(&mut self, name: &str, i: &Rc<Instance>, needed: bool, span: Span) -> R<Vec<Node>> {
-        let apart = i.element.members.iter().any(|m| matches!(&m.kind, MemberKind::Out { name: o, .. } if self.cx.app.chains.contains_key(name) || self.cx.app.chains.contains_key(&format!("{name}.{}", o.name))));
+        let apart = i.element.members.iter().any(|m| matches!(&m.kind, MemberKind::Out { name: o, .. } if self.cx.app.chains.contains_key(&format!("{name}.{}", o.name))));
         if apart {
             return Ok(vec![]);
         }

@@ -90,9 +90,7 @@ impl Compiler<'_> {
                 self.settle(made, name.span);
             }
         }
-        for m in &app.members {
-            self.chain(m);
-        }
+        self.chains(&app.members);
         self.message_handlers(&app.members);
         self.write_back_handlers(&app.members);
         for f in fns {
@@ -232,7 +230,7 @@ impl Compiler<'_> {
 
     /// `cnt -> out`: what follows an instance, however messages reach it.
     #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-    pub fn chain(&mut self, m: &ast::Member) {
+    fn chain(&mut self, m: &ast::Member) {
         let MemberKind::Wiring(nodes) = &m.kind else { return };
         let nodes = self.named_nodes(nodes);
         if nodes.len() > MOST_NODES {
@@ -247,7 +245,9 @@ impl Compiler<'_> {
             Some(AppName::Instance(i)) => i,
             // In a compound element: from one of its ways in.
             None if out.is_none() => {
-                self.chained(n.name.clone() + &arrays::place_name(index), rest, e.span, "this way in");
+                // A second one has been told of where the element was read.
+                let whole = n.name.clone() + &arrays::place_name(index);
+                Rc::make_mut(&mut self.app.chains).entry(whole).or_insert_with(|| rest.to_vec());
                 return;
             }
             Some(AppName::Port(p)) if out.is_none() && index.is_none() && self.is_queue(p) => {
@@ -270,11 +270,40 @@ impl Compiler<'_> {
                 }
             },
         };
-        if self.way_out(&i, n, out, index, e.span).is_err() {
+        let Ok(out) = self.way_out(&i, n, out, index, e.span) else { return };
+        if let Some(first) = rest.first() {
+            self.ways_apart.push((n.name.clone(), first.span, e.span));
+        }
+        self.chained(format!("{}.{out}{at}", n.name), rest, e.span, "this way out");
+    }
+
+    /// The wirings that begin at instances, in an app or an element.
+    pub fn chains(&mut self, members: &[ast::Member]) {
+        for m in members {
+            self.chain(m);
+        }
+        // Beside one that goes on behind its instance it may get nothing.
+        for (name, first, at) in std::mem::take(&mut self.ways_apart) {
+            if self.app.behind.contains_key(&name) {
+                self.ways_in_doubt.push((first, at));
+            }
+        }
+    }
+
+    /// A wiring from an instance that no packet takes, since all go on in the wirings that lead to
+    /// it.
+    fn unused_ways(&mut self) {
+        if self.errors() > 0 {
             return;
         }
-        let key = out.map_or(n.name.clone(), |o| format!("{}.{}", n.name, o.name)) + &at;
-        self.chained(key, rest, e.span, "this way out");
+        for (first, at) in std::mem::take(&mut self.ways_in_doubt) {
+            if !self.ways_taken.contains(&first) {
+                let d = Diagnostic::error("E0203", at, "this way out is wired already")
+                    .label("nothing comes here")
+                    .note("each wiring that leads to it goes on behind it, `a -> e -> b`");
+                self.once(d.hint("to send to both, wire it once: `a -> e  e -> broadcast [b, c]`"));
+            }
+        }
     }
 
     fn chained(&mut self, key: String, rest: &[ast::Node], span: Span, what: &str) {
@@ -284,8 +313,8 @@ impl Compiler<'_> {
         }
     }
 
-    /// A wiring begins at a way out that the instance has: `t.y[1]`; of a single one the name may
-    /// be left out.
+    /// The name of the way out that a wiring begins at, which the instance has: `t.y[1]`. Of a
+    /// single one it may be left out.
     #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn way_out(
         &mut self,
@@ -294,7 +323,7 @@ impl Compiler<'_> {
         out: Option<&Ident>,
         index: Option<&ast::Expr>,
         span: Span,
-    ) -> R<()> {
+    ) -> R<String> {
         let outs: Vec<&str> = i
             .element
             .members
@@ -340,7 +369,7 @@ impl Compiler<'_> {
             (Some(ast::ExprKind::Int(at)), Some(c)) if *at >= u128::from(c) => {
                 Diagnostic::error("E0304", span, format!("`{whole}` has {c} outputs, counted from 0"))
             }
-            _ => return Ok(()),
+            _ => return Ok(name.to_string()),
         };
         Err(self.report(d))
     }

@@ -231,6 +231,13 @@ impl Compiler<'_> {
             }
         }
         let kind = if listen { PortKind::Listen(value) } else { PortKind::Connect(value) };
+        let same = |o: &&ir::Port| o.udp == udp && o.kind == kind;
+        if let Some(other) = self.m.ports.iter().find(same).filter(|_| listen && !any_port(&kind)) {
+            let (name, first) = (other.name.clone(), crate::units::findings::source(other.span));
+            let text = format!("port `{name}` listens here already");
+            let d = Diagnostic::error("E0639", p.name.span, text).label("a second time").also(first, "here first");
+            self.report(d.hint("connections would go to either: let one port speak both, `as a or b`"));
+        }
         let span = self.span(p.name.span);
         self.m.ports.push(ir::Port {
             name: p.name.name.clone(),
@@ -488,4 +495,15 @@ fn is_pipeline(c: &ast::ClauseKind) -> bool {
 
 fn is_reset(c: &ast::ClauseKind) -> bool {
     matches!(c, ast::ClauseKind::OnReset { .. })
+}
+
+/// The system chooses the port of each.
+fn any_port(kind: &PortKind) -> bool {
+    match kind {
+        PortKind::Listen(ir::desc::Value::Const(ir::desc::ParamValue::UInt(0))) => true,
+        PortKind::Listen(ir::desc::Value::Const(ir::desc::ParamValue::Endpoints(all))) => {
+            all.iter().any(|e| e.ends_with(":0"))
+        }
+        PortKind::Listen(_) | PortKind::Connect(_) | PortKind::Frames { .. } => false,
+    }
 }

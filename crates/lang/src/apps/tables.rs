@@ -186,7 +186,11 @@ impl Compiler<'_> {
             Ty::Int { bits: 128, .. } => Form::Wide,
             Ty::Ip4 => Form::Ip4,
             Ty::Mac => Form::Mac,
-            Ty::Enum(e) => Form::Enum(self.m.enums[e.index()].variants.iter().map(|(n, _)| n.clone()).collect()),
+            Ty::Enum(e) => {
+                let e = &self.m.enums[e.index()];
+                let others = e.open.then(|| ir::desc::OTHERS.to_string());
+                Form::Enum(e.variants.iter().map(|(n, _)| n.clone()).chain(others).collect())
+            }
             Ty::Error
             | Ty::Never
             | Ty::Unit
@@ -392,9 +396,15 @@ impl Lower<'_, '_> {
             }
             Ty::Ip6 | Ty::Int { bits: 128, .. } => self.number16(e),
             Ty::Enum(en) => {
-                let variants = self.cx.m.enums[en.index()].variants.clone();
+                let ir::Enum { variants, open, bits, .. } = self.cx.m.enums[en.index()].clone();
                 let mut known = build::boolean(false);
                 let mut value = build::int(lt, 0);
+                if open {
+                    let number = self.parse_number(e.clone(), &Ty::Int { bits, signed: false }, bits, span)?;
+                    known = self.is_there(&number).ok_or(Reported)?;
+                    let Vk::Pure(n) = self.inner(number).kind else { return Err(Reported) };
+                    value = build::cast(lt, n);
+                }
                 for (name, n) in variants.iter().rev() {
                     let bt = self.cx.lower_ty(&Ty::Bytes(name.len() as u64));
                     let same = build::cmp(BinOp::Eq, e.clone(), X::new(bt, K::Bytes(name.clone().into_bytes())));

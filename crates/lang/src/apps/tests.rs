@@ -100,6 +100,10 @@ impl Compiler<'_> {
                 ));
                 continue;
             }
+            if params.iter().any(|(given, _)| *given == n.name) {
+                self.error("E0308", n.span, "this parameter is given twice");
+                continue;
+            }
             let text = self.param_text(&a.value);
             params.push((n.name.clone(), text));
         }
@@ -234,7 +238,7 @@ impl Compiler<'_> {
             Some(AppName::Port(p)) => Ok(SimPort { port: *p, conn }),
             Some(AppName::Upstream(c)) => {
                 let port = self.m.upstreams[c.index()].port;
-                Ok(SimPort { port, conn: SimPort::OWN.saturating_add(conn) })
+                Ok(SimPort::own(port, c.0, conn))
             }
             Some(AppName::Failed) => Err(Reported),
             None if name.name == "kernel" && !self.app.frames.is_empty() => {

@@ -35,7 +35,9 @@ impl Compiler<'_> {
                 );
                 return Err(self.report(d.hint(format!("write `{}<{whole}>(…)`", element.name.name))));
             };
-            let what = if kind.name == "unit" {
+            let what = if self.is_any_type(module, value) {
+                Named::Unknown
+            } else if kind.name == "unit" {
                 self.unit_arg(module, value, element)?
             } else {
                 self.type_arg(module, value, element)?
@@ -43,6 +45,14 @@ impl Compiler<'_> {
             found.push((name.clone(), AppName::Type(TypeName { module: owner, what })));
         }
         Ok((found, &args[element.types.len()..]))
+    }
+
+    /// A type parameter of an element that is checked by itself, which may be anything.
+    fn is_any_type(&self, module: ModId, e: &Expr) -> bool {
+        let Some(ast::Type { kind: TypeKind::Named { path, args }, .. }) = as_type(e) else { return false };
+        let [one] = path.parts.as_slice() else { return false };
+        args.is_empty()
+            && matches!(self.app.get(&one.name), Some(AppName::Type(t)) if t.module == module && matches!(t.what, Named::Unknown))
     }
 
     /// A type as it is meant where these names are known.

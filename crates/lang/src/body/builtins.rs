@@ -26,7 +26,8 @@ impl Lower<'_, '_> {
         if !takes.contains(&args.len()) {
             let least = if takes.start() == takes.end() { "" } else { "at least " };
             let message = format!("`{}` takes {least}{} arguments, found {}", name.name, takes.start(), args.len());
-            return Err(self.err("E0308", span, message));
+            let d = Diagnostic::error("E0308", span, message).hint(format!("it is `{}`", f.usage));
+            return Err(self.cx.report(d));
         }
         if let Some(a) = args.iter().find_map(|a| a.name.as_ref()) {
             return Err(self.err("E0308", a.span, format!("`{}` has no named arguments", name.name)));
@@ -535,7 +536,7 @@ impl Lower<'_, '_> {
         }
     }
 
-    fn parse_number(&mut self, b: X, ty: &Ty, bits: u8, span: Span) -> R<Val> {
+    pub fn parse_number(&mut self, b: X, ty: &Ty, bits: u8, span: Span) -> R<Val> {
         let opt = U64.option();
         let ot = self.cx.lower_ty(&opt);
         let parsed = crate::fold::fold(&self.cx.m, &build::builtin(ot, B::ParseU64, vec![b]));

@@ -16,7 +16,7 @@ impl Lower<'_, '_> {
         if want.is_error() || found.is_error() {
             return Reported;
         }
-        let (mut w, mut f) = (self.show(want), self.show(found));
+        let (mut w, mut f) = self.cx.show_apart(want, found);
         if matches!(want, Ty::Bytes(0)) {
             // Bytes of any size.
             w = "bytes".into();
@@ -25,11 +25,21 @@ impl Lower<'_, '_> {
             // The difference does not show, or is not all.
             (w, f) = (format!("{w}{}", where_from(want)), format!("{f}{}", where_from(found)));
         }
+        if w == f {
+            // Units that are read with another end or other arguments are types of their own.
+            f = format!("{f} with another end or other arguments");
+        }
         let mut d = Diagnostic::error("E0301", span, format!("expected {w}, found {f}")).label(format!("this is {f}"));
         match (want, found) {
             (Ty::Int { .. }, Ty::Int { .. }) => d = d.hint(format!("convert it: `{w}(…)`")),
             (Ty::Int { .. }, Ty::Enum(_) | Ty::Instant | Ty::Duration | Ty::Fault) => {
                 d = d.hint(format!("convert it: `{w}(…)`"))
+            }
+            (Ty::Fault, Ty::Record(_)) if f == "Fault" => {
+                d = d.hint(format!("its kind is `{}.kind`", self.code(span).unwrap_or("f")))
+            }
+            (Ty::Record(_), Ty::Fault) if w == "Fault" => {
+                d = d.hint("`Fault` is what `on fault(f)` gets; the type of its kind is `fault`")
             }
             (Ty::Duration, Ty::Lit) => d = d.hint("a duration has a unit: `10s`, `50ms`"),
             (t, Ty::List(..) | Ty::Items(..)) if t.is_int() => {

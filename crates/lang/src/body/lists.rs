@@ -4,6 +4,7 @@
 use super::loops::Changes;
 use super::walk::{Cut, Walk, MAX_ROUNDS};
 use super::Lower;
+use crate::apps::scope::AppName;
 use crate::compiler::{Reported, R, T_BOOL, T_U32, T_U64};
 use crate::ir_builder as build;
 use crate::ty::{Ty, U32, U64};
@@ -463,6 +464,9 @@ impl Lower<'_, '_> {
         let given: Vec<&Expr> = args.iter().map(|a| &a.value).collect();
         let function = self.as_function(base, name, &given);
         let [arg] = args else {
+            if base.as_name().is_some_and(|n| matches!(self.cx.app.get(&n.name), Some(AppName::Failed))) {
+                return Err(Reported);
+            }
             let text = format!("there is no method `{}` of {} arguments", name.name, args.len());
             let d = Diagnostic::error("E0201", name.span, text);
             return Err(self.cx.report(match function {

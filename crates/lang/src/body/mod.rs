@@ -174,6 +174,8 @@ pub struct Lower<'c, 'a> {
     pub decision: bool,
     /// Something was in error: what is missing may be missing because of it.
     pub failed: bool,
+    /// Diagnostics before this code.
+    told: usize,
     /// Upper bounds of locals that never change.
     pub bounds: HashMap<LocalId, u64>,
     /// The expressions of temporaries that never change, if they tell something about them.
@@ -280,6 +282,7 @@ pub struct Lower<'c, 'a> {
 
 impl<'c, 'a> Lower<'c, 'a> {
     pub fn new(cx: &'c mut Compiler<'a>, module: ModId, kind: Kind) -> Self {
+        let told = cx.diags.len();
         Lower {
             cx,
             module,
@@ -309,6 +312,7 @@ impl<'c, 'a> Lower<'c, 'a> {
             loops: 0,
             decision: false,
             failed: false,
+            told,
             bounds: HashMap::new(),
             origins: HashMap::new(),
             asking: false,
@@ -565,6 +569,13 @@ impl<'c, 'a> Lower<'c, 'a> {
         }
     }
 
+    /// Whether this code has an error, or text of its file that was not understood.
+    fn has_errors(&self, at: Span) -> bool {
+        let lost = |d: &Diagnostic| d.code.starts_with("E01") && d.span().is_some_and(|s| s.file == at.file);
+        let own = self.cx.diags.get(self.told..).unwrap_or_default();
+        own.iter().any(Diagnostic::is_error) || self.cx.diags.iter().any(lost)
+    }
+
     pub fn lookup(&self, name: &str) -> Option<(usize, usize)> {
         for (i, scope) in self.scopes.iter().enumerate().rev() {
             if let Some(j) = scope.iter().rposition(|b| b.name == name) {
@@ -581,7 +592,7 @@ impl<'c, 'a> Lower<'c, 'a> {
     pub fn leave(&mut self) {
         for b in self.scopes.pop().unwrap_or_default() {
             // Where something is wrong it may stand in what was not understood.
-            if !b.used && self.inlined.is_empty() && !self.failed {
+            if !b.used && self.inlined.is_empty() && !self.failed && !self.has_errors(b.span) {
                 let d = Diagnostic::warning("W0902", b.span, format!("`{}` is never used", b.name))
                     .label("not used")
                     .hint(format!("remove it, or name it `_{}`", b.name));

@@ -49,7 +49,7 @@ pub struct Builder<'c, 'a> {
     /// no condition is allowed.
     pub item_guards: Option<Vec<ir::Expr>>,
     /// A field is in error, and left out.
-    failed: bool,
+    pub(super) failed: bool,
 }
 
 struct BitField {
@@ -99,6 +99,7 @@ impl<'c, 'a> Builder<'c, 'a> {
     }
 
     pub fn fields(&mut self, fields: &[Field]) {
+        self.failed |= self.cx.repeated_fields(fields).is_err();
         for f in fields {
             // A field in error is reported where it stands; the others are still checked.
             let made = self.field(f);
@@ -296,6 +297,9 @@ impl<'c, 'a> Builder<'c, 'a> {
         if values.iter().any(Vec::is_empty) {
             return Err(self.cx.error("E0427", span, "an empty literal matches nothing"));
         }
+        if values.iter().enumerate().any(|(n, v)| values[..n].contains(v)) {
+            self.cx.error("E0203", span, "one of these is listed twice");
+        }
         Ok(())
     }
 
@@ -355,11 +359,39 @@ impl<'c, 'a> Builder<'c, 'a> {
         if build::as_bool(&cond) == Some(true) {
             return;
         }
+        // In a case it is another way to write a fault.
+        if self.cases.is_empty() && self.item_guards.is_none() && self.is_refuted(&cond) {
+            self.cx.report(
+                Diagnostic::error("E0427", span, "this never holds: no message has this unit")
+                    .label("false for all bytes")
+                    .hint("remove it, or the unit"),
+            );
+            self.failed = true;
+        }
         self.facts.push(cond.clone().into());
         crate::body::path_conditions::split(&cond, true, &mut self.facts);
         let id = self.add(None, span, &Ty::Unit, FieldKind::Require { cond });
         self.ir(id).bad = kind;
         self.seq.push(id);
+    }
+
+    fn is_refuted(&mut self, cond: &ir::Expr) -> bool {
+        let facts = self.facts.clone();
+        let mut l = Lower::new(self.cx, self.module, Kind::Grammar(self.id));
+        l.facts = facts;
+        l.holds(cond, false)
+    }
+
+    /// A length or count that is a constant, above the most that the field may have.
+    pub fn not_above(&mut self, length: &ir::Expr, max: u64, what: &str, span: Span) {
+        let Some(n) = build::as_int(length).filter(|n| *n > u128::from(max)) else { return };
+        let text = format!("this field always has {n} {what}, and may have {max}");
+        self.cx.report(
+            Diagnostic::error("E0427", span, text)
+                .label("no bytes fit it")
+                .hint(format!("raise its maximum to {n}, or shorten its length")),
+        );
+        self.failed = true;
     }
 
     /// Evaluates an expression over the fields so far; guards become `require` fields in front.

@@ -110,6 +110,9 @@ impl Builder<'_, '_> {
                 let trim = trim.as_ref().map(|e| self.cx.charset(self.module, e)).transpose()?;
                 let max = self.cx.const_size(self.module, max)?;
                 let extent = self.extent(extent, class.is_some() || *word == BytesWord::Token, span)?;
+                if let ir::Extent::Length(n) = &extent {
+                    self.not_above(n, max, "bytes", span);
+                }
                 let class = class.or_else(|| {
                     (*word == BytesWord::Token && extent == ir::Extent::Run).then_some(ir::ByteSet::range(0x21, 0x7e))
                 });
@@ -320,6 +323,9 @@ impl Builder<'_, '_> {
             ListExtent::Fold { name, init, step, done } => self.fold(&elem, name, init, step, done)?,
             ListExtent::Done(e) => self.until_item(&elem, e)?,
         };
+        if let ir::ListExtent::Count(n) = &extent {
+            self.not_above(n, max.into(), "items", head.span);
+        }
         let ty = Ty::Items(Box::new(elem), max);
         Ok((self.add(head.name, head.span, &ty, FieldKind::List { element, max, extent }), ty))
     }

@@ -22,6 +22,7 @@ use super::slab::Id;
 use super::types::{begin, flag, Complaint, Conn, Mode, Pooling, Sink, Start, Target, CLIENT, NO_GROUP};
 use super::{Core, Raw, HIGH, STORED_MAX};
 use crate::abi::*;
+use crate::engine::Token;
 use crate::program::Unit;
 use smallvec::SmallVec;
 
@@ -51,6 +52,12 @@ impl Core {
 
     pub(super) fn upstreams(&self, client: Id) -> Members {
         self.conns.get(client).map_or_else(Members::new, |c| c.own.iter().copied().collect())
+    }
+
+    /// The number of the upstream that a connection is, for simulations.
+    pub fn upstream_number(&self, token: Token) -> Option<u32> {
+        let c = self.conns.ids().into_iter().map(|id| &self.conns[id]).find(|c| c.token == token)?;
+        u32::from(c.member).checked_sub(UPSTREAM.into())
     }
 
     /// A client's open upstream of a number.

@@ -124,6 +124,8 @@ const WAITERS_MAX: usize = 4096;
 const BACKEND_OUT_MAX: usize = 16 << 20;
 /// A lingering connection is read this long, and this much.
 const LINGER_NS: u64 = 2_000_000_000;
+/// Most connections that follow each other while a core shuts.
+const SHUT_ROUNDS: usize = 64;
 /// The same in a drain, which must come to an end.
 const DRAIN_LINGER_NS: u64 = 500_000_000;
 
@@ -714,11 +716,18 @@ impl Core {
         self.apps.iter().flat_map(|a| &a.ports).filter(|p| p.listen).map(|p| p.open as usize).sum()
     }
 
-    /// Closes everything at once.
+    /// Closes everything at once. A handler of an end may make connections meanwhile, whose ends
+    /// come next.
     pub fn shut(&mut self) {
-        for id in self.conns.ids() {
-            if self.conns.alive(id) {
-                self.close_conn(id, false);
+        for _ in 0..SHUT_ROUNDS {
+            let open = self.conns.ids();
+            if open.is_empty() {
+                break;
+            }
+            for id in open {
+                if self.conns.alive(id) {
+                    self.close_conn(id, false);
+                }
             }
         }
         self.bury();

@@ -595,9 +595,17 @@ impl Network {
         Some(Peer { world: self.world.clone(), line: w.lines.len() - 1 })
     }
 
-    /// The number of the next connection to `addr` among all.
-    pub fn oldest(&self, addr: SocketAddr) -> Option<usize> {
-        self.world.borrow().made.get(&addr)?.front().copied()
+    /// The numbers of the connections that the program has made to `addr` among all, and the
+    /// tokens of those that it still has.
+    pub fn made(&self, addr: SocketAddr) -> Vec<(usize, Option<Token>)> {
+        let w = self.world.borrow();
+        w.made.get(&addr).into_iter().flatten().map(|i| (*i, w.lines[*i].token)).collect()
+    }
+
+    /// One of these connections, by its number.
+    pub fn take(&self, line: usize) -> Option<Peer> {
+        self.world.borrow_mut().made.values_mut().for_each(|made| made.retain(|i| *i != line));
+        Some(Peer { world: self.world.clone(), line })
     }
 
     /// The next connection that the program has made to `addr`.

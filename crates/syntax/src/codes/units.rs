@@ -102,8 +102,12 @@ pub static CODES: &[Code] = &[
         "A field `= …` is a sum of `len(field)` and constants. The fields are bytes, nested units and \
          switches of the same unit, and none of them streams. The builder can compute nothing else.",
         "unit U { a: u8 = len(b) * 2  b: bytes<9> [a] }\n"),
-    code("E0427", "an empty set, range or literal",
-        "Nothing would match an empty set, range or literal.",
+    code("E0427", "a part that nothing matches",
+        "Nothing would match one of these:\n\n\
+         - an empty set, range or literal\n\
+         - a `require` that never holds\n\
+         - a length above the most bytes or items of its field\n\
+         - a `limit` below the least size of its unit",
         "unit U { a: u8 in 5..5 }\n"),
     code("E0428", "a missing field",
         "A message is built from its fields:\n\n\

@@ -13,7 +13,8 @@ use crate::token::Tok;
 /// Nodes of wiring that need no name.
 const WORDS: &[&str] =
     &["where", "map", "match", "tee", "broadcast", "steer", "any", "not", "log", "drop", "split", "join", "parse"];
-pub(super) const MEMBERS: &[&str] = &[
+/// The words that members of apps and elements begin with.
+pub const MEMBERS: &[&str] = &[
     "param", "in", "out", "port", "state", "session", "request", "counter", "table", "queue", "limiter", "meter",
     "cache", "global", "const", "fn", "on", "every", "signal", "segment", "export",
 ];

@@ -164,7 +164,11 @@ impl Parser<'_> {
         let mut open = false;
         let variants = self.braced(|p| {
             if p.at_word("_") {
-                p.bump();
+                let at = p.bump();
+                if open {
+                    let d = Diagnostic::error("E0203", at, "`_` is given twice").label("a second time");
+                    p.report(d.hint("one `_` stands for all values without a name"));
+                }
                 open = true;
                 return Ok(None);
             }

@@ -25,6 +25,9 @@ mod test_blocks;
 mod types;
 mod units;
 
+pub use apps::MEMBERS;
+pub use protocols::CLAUSES;
+
 use crate::ast::{File, FileId, Ident, Path, Span};
 use crate::diagnostic::{self, Diagnostic};
 use crate::lexer::lex;

@@ -8,7 +8,8 @@ use crate::token::Tok;
 
 type UnitArgs = Vec<(Option<Ident>, Expr)>;
 
-const CLAUSES: &[&str] = &[
+/// The words that clauses of protocols begin with.
+pub const CLAUSES: &[&str] = &[
     "request",
     "response",
     "up",

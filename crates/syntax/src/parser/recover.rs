@@ -93,7 +93,7 @@ impl Parser<'_> {
             "--" => "write `a -= 1`, a statement of its own",
             "=>" => "`->` sends and names a result's type; `=>` stands between a case and its body",
             "->" => "`=>` stands between a case and its body; `->` sends",
-            "<-" => "`<-` stands only in tests, where the world sends",
+            "<-" => "`<-` stands only in tests, as a step of its own, and in no `if`",
             "?" => "`if c { a } else { b }` chooses; `x else d` is the value of an option, or `d`",
             "@" | "$" => "this character has no meaning in the language",
             _ => return None,

@@ -36,6 +36,7 @@ impl Parser<'_> {
             _ if matches!(name.name.as_str(), "try" | "catch" | "throw" | "raise") => d.hint(
                 "there are no exceptions: `call … else { … }` handles a failed call, `fault name` ends the handler",
             ),
+            _ if name.name == "set" => d.hint("write `place = value`: `t[k] = true` for an entry"),
             _ if MEMBERS.contains(&name.name.as_str()) => d.hint(format!(
                 "`{}` is a member of an app or element: it stands beside the handlers, not in one",
                 name.name
@@ -295,7 +296,9 @@ impl Parser<'_> {
         if self.breaks(0) || matches!(self.tok(), Tok::Sign("}" | ";" | ",")) {
             return self.unexpected_with("a reply", |d| d.hint("write `reply nothing` to answer nothing"));
         }
-        let nothing = self.at_word("nothing") && (self.stands_alone() || self.word_at(1, "then"));
+        // `reply nothing return` on one line, too.
+        let goes_on = matches!(self.word_text(1), Some("else" | "with" | "and" | "or" | "in" | "is"));
+        let nothing = self.at_word("nothing") && (self.stands_alone() || self.word_here(1) && !goes_on);
         let value = if nothing {
             self.bump();
             None
