@@ -30,6 +30,7 @@ pub struct PortOptions {
     /// told `overload`.
     pub accept_timeout: u64,
     /// Listen: a client that ends its direction while it awaits answers is taken to have left.
+    /// Connect: so is one whose next answer is to come from here.
     pub cancel: bool,
     /// Listen: how long the messages of one connection may use a core before others have their
     /// turn.
@@ -228,9 +229,7 @@ pub const TICK: u64 = 1_000_000;
 /// Whether an option has an effect on ports that listen, or on ports that connect.
 pub fn applies(name: &str, listen: bool) -> bool {
     match in_full(name) {
-        "accept_timeout" | "cancel" | "slice" | "read_timeout" | "max_outstanding" | "max_answer" | "max_queued" => {
-            listen
-        }
+        "accept_timeout" | "slice" | "read_timeout" | "max_outstanding" | "max_answer" | "max_queued" => listen,
         "connect_timeout" | "answer_timeout" | "stream_timeout" | "call_timeout" | "connections" | "pipeline"
         | "reuse" | "failover" | "eject_after" | "eject_time" | "probe" | "pool" | "pool_timeout" | "pool_lifetime" => {
             !listen

@@ -461,7 +461,7 @@ pub fn outward(env: &Env, op: &Op, locals: &mut Vec<Value>) -> Res<()> {
             super::run(env, body, locals, &mut 0, &mut Vec::new())?;
             let old = t.peek(&key, a.now());
             let value = super::sketches::merged(kind, old.clone(), locals[entry.index()].clone());
-            // An update that leaves its entry as it is wakes no handler: those that wait may make it.
+            // An update that changes nothing wakes no handler: those that wait may make it.
             let set = old.is_none_or(|old| old != value);
             let result = a.put(*table, &mut t, &key, value, *place);
             a.done(*table, t);
