@@ -315,7 +315,7 @@ fn port_options_are_those_of_the_page() {
     let text = std::fs::read_to_string(root().join("docs/operations.md")).expect("docs/operations.md");
     let rows = text.lines().skip_while(|l| !l.starts_with("| option ")).skip(2).take_while(|l| l.starts_with('|'));
     let mut options: Vec<String> = rows.filter_map(|r| r.split('`').nth(1)).map(str::to_string).collect();
-    assert_eq!(options.len(), 29, "{options:?}");
+    assert_eq!(options.len(), 30, "{options:?}");
     let short = text.split_once("are short for these names with `_timeout`").expect("the short names");
     let short = [short.0.rsplit("\n\n").next(), short.1.split("\n\n").next()].map(Option::unwrap_or_default).concat();
     for (name, _) in port_options::SHORT {
@@ -330,7 +330,7 @@ fn port_options_are_those_of_the_page() {
         "reuse" => "always",
         "failover" => "next",
         "max_queued" => "4096",
-        "cancel" | "offload" | "probe" => "true",
+        "cancel" | "offload" | "probe" | "share" => "true",
         o if o.contains("time") || o == "slice" || o == "keepalive" => "5s",
         _ => "5",
     };

@@ -149,6 +149,29 @@ fn beyond_all_limits_is_refused_at_once() {
     }
 }
 
+/// A line of more keys than the proxy takes, and values that have more than 16 MiB together, get
+/// errors that say so. No server counts as lost.
+#[test]
+fn reads_of_too_much_are_told() {
+    if plain() {
+        return;
+    }
+    let service = Service::proxy(3, &[]);
+    let mut c = Client::connect(service.port);
+    c.send(format!("get{}\r\n", " key".repeat(300_000))).expect("CLIENT_ERROR line too long\r\n");
+    assert_eq!(c.rest(), b"");
+    let (mut c, value) = (Client::connect(service.port), vec![b'x'; 1_000_000]);
+    for i in 0..60 {
+        c.send(format!("set k{i} 0 0 1000000\r\n")).send(&value).send("\r\n").expect("STORED\r\n");
+    }
+    for (keys, error) in [(20, "the values exceed 16 MiB together"), (60, "backend lost, or its values exceed 16 MiB")]
+    {
+        let line: String = (0..keys).map(|i| format!(" k{i}")).collect();
+        c.send(format!("get{line}\r\n")).expect(format!("SERVER_ERROR {error}\r\n"));
+    }
+    c.send("get k1 nokey\r\n").expect("VALUE k1 0 1000000\r\n").expect(&value).expect("\r\nEND\r\n");
+}
+
 /// A `set` that is too large takes away the value that was there, as a server does; other commands
 /// leave it.
 #[test]

@@ -1,9 +1,9 @@
 //! Transactions and waiting commands of Redis through `redis_proxy`.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use wireloom_tests::memcached::modulo_owner;
 use wireloom_tests::redis::{check, words, Answer, Service};
-use wireloom_tests::{plain, tag, Client};
+use wireloom_tests::{plain, tag, Client, PATIENCE};
 
 /// Transactions of one server are executed as one. A command that cannot be queued refuses the
 /// whole, and none of it is executed.
@@ -144,4 +144,58 @@ fn nothing_overtakes_what_waits() {
     c.expect_silence(Duration::from_millis(100));
     assert_eq!(other.redis(&["RPUSH", &format!("{t}l"), "z"]), Answer::Integer(1));
     check(&mut c, "BLPOP", "[ $@l $z ]", &t);
+}
+
+/// A client that ends while it waits has nothing popped for it, as with Redis itself. It ends its
+/// direction or both, is reset, or has sent more behind. No call stays behind at a server.
+#[test]
+fn a_client_that_ends_while_it_waits_takes_nothing() {
+    let service = Service::proxy(2, &[]);
+    let servers: Vec<u16> = service.backends.iter().map(|b| b.port).chain(plain().then_some(service.port)).collect();
+    let blocked = |n: usize| {
+        let until = Instant::now() + PATIENCE;
+        let now = || servers.iter().map(|p| blocked_clients(*p)).sum::<usize>();
+        while now() != n {
+            assert!(Instant::now() < until, "{} clients are blocked, not {n}", now());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    };
+    let t = tag();
+    let mut other = Client::connect(service.port);
+    let waits = [
+        ("BLPOP @l 0", "RPUSH @l job", "LLEN @l"),
+        ("BLMOVE @l @l LEFT RIGHT 0", "RPUSH @l job", "LLEN @l"),
+        ("BRPOPLPUSH @l @l 0", "RPUSH @l job", "LLEN @l"),
+        ("BLMPOP 0 1 @l LEFT", "RPUSH @l job", "LLEN @l"),
+        ("BZPOPMIN @l 0", "ZADD @l 1 job", "ZCARD @l"),
+        ("BZMPOP 0 1 @l MIN", "ZADD @l 1 job", "ZCARD @l"),
+    ];
+    for (wait, push, count) in waits {
+        for way in ["half", "both", "reset", "more behind"] {
+            let mut c = Client::connect(service.port);
+            c.send(words(wait, &t));
+            if way == "more behind" {
+                c.send(words("GET @b", &t));
+            }
+            blocked(1);
+            match way {
+                "both" => drop(c),
+                "reset" => c.reset(),
+                _ => assert_eq!(c.finish_sending().rest(), b"", "{wait}, {way}"),
+            }
+            blocked(0);
+            for say in [push, count, "DEL @l"] {
+                other.send(words(say, &t));
+                check(&mut other, say, ":1", &t);
+            }
+        }
+    }
+}
+
+fn blocked_clients(server: u16) -> usize {
+    let mut c = Client::connect(server);
+    c.send("INFO clients\r\nQUIT\r\n");
+    let text = String::from_utf8(c.rest()).expect("INFO is text");
+    let line = text.lines().find_map(|l| l.strip_prefix("blocked_clients:")).expect("it counts them");
+    line.trim().parse().expect("a number")
 }

@@ -252,6 +252,19 @@ fn long_words_and_missing_mappers_are_told() {
         log.contains("message 2 cannot be merged (too_long at kv.Pair.key)") && log.contains("(127.0.0.1:"),
         "{log}"
     );
+    // A mapper that is killed behind a whole line: the line's end passes for the end mark.
+    let mut eight = begun(&n, "a\t1\n");
+    eight.iter_mut().skip(1).for_each(|c| {
+        c.send("\n").finish_sending();
+    });
+    eight[0].finish_sending();
+    assert_eq!(read_all(&mut n.reducer.accept().stream), None, "it was taken for whole");
+    drop(eight);
+    let log = n.front.output();
+    assert!(
+        log.contains(" ended within message 1, or behind it without the end mark of a whole stream (trunc"),
+        "{log}"
+    );
     let mut few: Vec<Client> = (0..6).map(|_| Client::connect(n.front.port)).collect();
     few.iter_mut().for_each(|c| {
         c.send("a\t1\n");

@@ -30,6 +30,7 @@ pub struct PortOptions {
     /// told `overload`.
     pub accept_timeout: u64,
     /// Listen: a client that ends its direction while it awaits answers is taken to have left.
+    /// Connect: so is one whose next answer is to come from here.
     pub cancel: bool,
     /// Listen: how long the messages of one connection may use a core before others have their
     /// turn.
@@ -38,6 +39,9 @@ pub struct PortOptions {
     pub max_outstanding: u32,
     /// Connect, pipelined: shared connections per backend and core.
     pub connections: u32,
+    /// Connect, pipelined: requests share connections. If not, each has one to itself while it is
+    /// under way.
+    pub share: bool,
     /// Connect, exclusive: requests under way on a connection that those of `pipeline when` share;
     /// 1: none do. 0 (`auto`): what the runtime finds good for the backend.
     pub pipeline: u32,
@@ -145,6 +149,7 @@ impl Default for PortOptions {
             max_connections: 65_536,
             max_outstanding: 128,
             connections: 1,
+            share: true,
             pipeline: 1,
             reuse: Reuse::Safe,
             failover: Failover::None,
@@ -169,7 +174,7 @@ impl Default for PortOptions {
 }
 
 /// The full names of all options, in the order of docs/operations.md.
-pub const NAMES: [&str; 29] = [
+pub const NAMES: [&str; 30] = [
     "connect_timeout",
     "answer_timeout",
     "stream_timeout",
@@ -183,6 +188,7 @@ pub const NAMES: [&str; 29] = [
     "max_connections",
     "max_outstanding",
     "connections",
+    "share",
     "pipeline",
     "reuse",
     "failover",
@@ -228,13 +234,10 @@ pub const TICK: u64 = 1_000_000;
 /// Whether an option has an effect on ports that listen, or on ports that connect.
 pub fn applies(name: &str, listen: bool) -> bool {
     match in_full(name) {
-        "accept_timeout" | "cancel" | "slice" | "read_timeout" | "max_outstanding" | "max_answer" | "max_queued" => {
-            listen
-        }
-        "connect_timeout" | "answer_timeout" | "stream_timeout" | "call_timeout" | "connections" | "pipeline"
-        | "reuse" | "failover" | "eject_after" | "eject_time" | "probe" | "pool" | "pool_timeout" | "pool_lifetime" => {
-            !listen
-        }
+        "accept_timeout" | "slice" | "read_timeout" | "max_outstanding" | "max_answer" | "max_queued" => listen,
+        "connect_timeout" | "answer_timeout" | "stream_timeout" | "call_timeout" | "connections" | "share"
+        | "pipeline" | "reuse" | "failover" | "eject_after" | "eject_time" | "probe" | "pool" | "pool_timeout"
+        | "pool_lifetime" => !listen,
         _ => true,
     }
 }
@@ -258,7 +261,7 @@ pub fn only_for(name: &str, port: Traits) -> Option<&'static str> {
     match in_full(name) {
         "max_answer" if !port.udp => Some("ports over UDP"),
         "connect_timeout" | "accept_timeout" | "read_timeout" | "stream_timeout" | "write_timeout" | "cancel"
-        | "keepalive"
+        | "keepalive" | "share"
             if port.udp =>
         {
             Some("ports over TCP")
@@ -266,7 +269,9 @@ pub fn only_for(name: &str, port: Traits) -> Option<&'static str> {
         "max_queued" | "pool" | "pool_timeout" | "pool_lifetime" if !has(Sharing::Session) => {
             Some("ports of conversations")
         }
-        "max_outstanding" | "connections" if !has(Sharing::Pipelined) => Some("protocols with `sharing pipelined`"),
+        "max_outstanding" | "connections" | "share" if !has(Sharing::Pipelined) => {
+            Some("protocols with `sharing pipelined`")
+        }
         "pipeline" | "reuse" if !exclusive => Some("protocols with `sharing exclusive`, over TCP"),
         "probe" if !port.probes => Some("protocols with `on probe`"),
         "end_mark" if !port.merges => Some("ports of a merge"),
@@ -330,6 +335,7 @@ pub fn slot<'o>(o: &'o mut PortOptions, name: &str) -> Option<Slot<'o>> {
         "max_connections" => Slot::Count(&mut o.max_connections, ALL),
         "max_outstanding" => Slot::Count(&mut o.max_outstanding, ALL),
         "connections" => Slot::Count(&mut o.connections, 1..=1024),
+        "share" => Slot::Switch(&mut o.share),
         "pipeline" => Slot::Auto(&mut o.pipeline, 1024),
         "reuse" => Slot::Reuse(&mut o.reuse),
         "failover" => Slot::Failover(&mut o.failover),

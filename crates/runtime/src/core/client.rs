@@ -421,6 +421,7 @@ impl Core {
             c.set(flag::LINGER);
         }
         self.mark_dirty(conn);
+        self.ended_before(conn);
         self.unstall(conn);
     }
 
@@ -507,6 +508,13 @@ impl Core {
         if self.conns[id].member != 0 {
             return self.member_eof(id);
         }
+        if self.gives_up(id) {
+            self.count_fault_at(id, WL_F_CANCELLED, NO_PLACE);
+            self.drop_slots(id);
+            // It may still read the answers that are on their way.
+            self.conns[id].set(flag::CLOSING | flag::LAST);
+            return self.mark_dirty(id);
+        }
         let c = &self.conns[id];
         if c.mode == Mode::Head && (!c.input.is_empty() || c.view.is_some()) && !c.has(flag::LAST) {
             self.kept_fault(id, WL_F_TRUNCATED);
@@ -515,9 +523,26 @@ impl Core {
         if c.count == 0 {
             self.conns[id].set(flag::CLOSING);
             self.mark_dirty(id);
-        } else if self.apps[c.app as usize].ports[c.port as usize].options.cancel {
-            self.count_fault_at(id, WL_F_CANCELLED, NO_PLACE);
-            self.close_conn(id, false);
+        }
+    }
+
+    /// Whether a client that has ended its direction while it waits is taken to have left. Its port
+    /// says so, or that of a server which its next answer waits for.
+    pub(super) fn gives_up(&self, id: Id) -> bool {
+        let c = &self.conns[id];
+        if c.side != Side::Client || c.member != 0 || c.count == 0 {
+            return false;
+        }
+        let ports = &self.apps[c.app as usize].ports;
+        let calls = || self.slots.get(c.first).and_then(|s| self.tasks.get(s.task)).into_iter().flat_map(|t| &t.calls);
+        ports[c.port as usize].options.cancel
+            || calls().filter_map(|k| self.calls.get(*k)).any(|k| ports[k.port as usize].options.cancel)
+    }
+
+    /// A client may have ended its direction before it came to wait for what it waits for now.
+    pub(super) fn ended_before(&mut self, id: Id) {
+        if self.conns.get(id).is_some_and(|c| c.has(flag::EOF) && !c.has(flag::DATAGRAM)) && self.gives_up(id) {
+            self.mark_again(id);
         }
     }
 

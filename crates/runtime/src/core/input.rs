@@ -429,9 +429,14 @@ impl Core {
     /// All input before the end of the connection has been handled, or waits for a stall to end.
     fn at_eof(&mut self, id: Id) {
         let c = &self.conns[id];
-        if c.has(flag::STALLED | flag::AGAIN | flag::CLOSING | flag::DOOMED | flag::DATAGRAM) || c.mode == Mode::Raw {
+        if c.has(flag::AGAIN | flag::CLOSING | flag::DOOMED | flag::DATAGRAM) || c.mode == Mode::Raw {
             return;
         }
+        // Requests that wait behind others are not awaited.
+        if c.has(flag::STALLED) && !self.gives_up(id) {
+            return;
+        }
+        let c = &self.conns[id];
         if c.mode == Mode::Tail && c.sink == Sink::Undecided {
             return;
         }

@@ -32,15 +32,17 @@ const HELD_UP_NS: u64 = 2_000_000_000;
 const WARY_NS: u64 = 60_000_000_000;
 
 impl Core {
-    /// Whether a call goes out on a connection of its own, because its answer may be large.
+    /// Whether a call goes out on a connection of its own. Its answer may be large, or requests do
+    /// not share connections here (`share`).
     pub(super) fn asks_alone(&self, at: Target, call: Id) -> bool {
         let Some(c) = self.tasks.get(self.calls[call].task).and_then(|t| self.conns.get(t.conn)) else { return false };
-        let b = &self.apps[at.a].ports[at.p].backends[at.i];
-        if c.reply_max <= LARGE_ANSWER && (c.answered > 1 || b.wary_until <= self.now) {
+        let port = &self.apps[at.a].ports[at.p];
+        let b = &port.backends[at.i];
+        if port.options.share && c.reply_max <= LARGE_ANSWER && (c.answered > 1 || b.wary_until <= self.now) {
             return false;
         }
         let unanswered = |id: &Id| self.conns.get(*id).is_some_and(|s| s.has(flag::UNANSWERED));
-        let room = b.open < OWN_MAX + b.shared.len() as u32 || !b.idle.is_empty();
+        let room = !port.options.share || b.open < OWN_MAX + b.shared.len() as u32 || !b.idle.is_empty();
         c.count == 1 && room && !b.shared.iter().any(unanswered)
     }
 

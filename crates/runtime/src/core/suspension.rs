@@ -16,8 +16,9 @@ impl Core {
         self.hold_request(id);
         let t = &mut self.tasks[id];
         t.suspended = true;
-        let (src, gone) = (t.src, t.req_gone);
+        let (src, gone, conn) = (t.src, t.req_gone, t.conn);
         self.waits_for(id);
+        self.ended_before(conn);
         let t = &self.tasks[id];
         let streams = t.calls.iter().any(|c| self.calls.get(*c).is_some_and(|c| !c.stream.is_nil()));
         if gone && !streams {

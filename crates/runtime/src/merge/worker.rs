@@ -241,7 +241,13 @@ impl<'a> Worker<'a> {
     fn bad(&mut self, at: &wl_merge_at) -> Res<()> {
         let k = at.input as usize;
         let behind = if self.inputs.get(k).and_then(Input::before).is_some() { " behind the nodes" } else { "" };
-        let text = format!("{}: message {}{behind} cannot be merged", self.name(k), self.message(k));
+        let (name, message) = (self.name(k), self.message(k));
+        let text = if at.fault == WL_F_TRUNCATED && self.is_marked(k) {
+            // The last byte passes for the mark, though it may have been the end of a message.
+            format!("{name} ended within message {message}, or behind it without the end mark of a whole stream")
+        } else {
+            format!("{name}: message {message}{behind} cannot be merged")
+        };
         Err(Stopped::Fault(Fault { kind: at.fault, place: at.place, text }))
     }
 
@@ -253,6 +259,11 @@ impl<'a> Worker<'a> {
             }
             _ => format!("input {input}"),
         }
+    }
+
+    /// Whether a byte marks the end of an input's stream.
+    fn is_marked(&self, input: usize) -> bool {
+        matches!(self.inputs.get(input).map(|i| &i.source), Some(Source::Socket { end, .. }) if end.byte != 0)
     }
 
     /// The number of the message at hand of an input, from 1.

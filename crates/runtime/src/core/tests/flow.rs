@@ -405,6 +405,47 @@ fn a_client_that_leaves_cancels_its_request() {
     }
 }
 
+/// Where the server's port says `cancel`, a client leaves by its end only if its next answer comes
+/// from there. Requests behind the one that waits do not matter, nor when the end came. Without
+/// the option its answer is awaited.
+#[test]
+fn a_client_that_leaves_cancels_what_waits_at_such_a_server() {
+    for behind in ["", "g b\n", "g"] {
+        let mut s = sim(true, &["backends.cancel=true"]);
+        let c = s.client("client").unwrap();
+        c.send(b"g a\n");
+        c.send(behind.as_bytes());
+        s.settle();
+        let x = s.backend("backends", 0).unwrap();
+        c.finish();
+        s.settle();
+        assert_eq!((c.ending(), x.ending()), (Ending::Ended, Ending::Ended), "{behind:?}");
+        assert!(s.backend("backends", 0).is_none(), "{behind:?}");
+        assert_clean(&mut s);
+    }
+    // The end comes with the request, or while an answer of the program's own is under way.
+    for first in ["g a\n", "e own\ng a\n"] {
+        let mut s = sim(true, &["backends.cancel=true"]);
+        let c = s.client("client").unwrap();
+        c.send(first.as_bytes());
+        c.finish();
+        s.settle();
+        assert_eq!(text(&c), if first.len() > 4 { "e own\n" } else { "" });
+        assert_eq!(c.ending(), Ending::Ended);
+        assert!(s.backend("backends", 0).is_none_or(|x| x.ending() == Ending::Ended));
+        assert_clean(&mut s);
+    }
+    let mut s = sim(true, &["backends.cancel=false"]);
+    let c = s.client("client").unwrap();
+    c.send(b"g a\n");
+    c.finish();
+    s.settle();
+    s.backend("backends", 0).unwrap().send(b"r a\n");
+    s.settle();
+    assert_eq!((text(&c).as_str(), c.ending()), ("r a\n", Ending::Ended));
+    assert_clean(&mut s);
+}
+
 /// An answer has a time to begin in, and another to go on in.
 #[test]
 fn answers_begin_in_time_and_flow_on_in_time() {

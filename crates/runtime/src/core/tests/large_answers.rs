@@ -161,3 +161,31 @@ fn a_message_without_an_answer_keeps_its_connection() {
     assert_eq!(text(&x), "g big\nq silent\ng next\n");
     assert!(s.backend("backends", 0).is_none());
 }
+
+/// Without `share` each request has a connection to itself. A client's next request waits, and a
+/// connection with bytes behind its answer serves nobody else.
+#[test]
+fn requests_do_not_share_connections_if_that_is_asked_for() {
+    let mut s = sim(false, &["backends.share=false"]);
+    let (a, b) = (s.client("client").unwrap(), s.client("client").unwrap());
+    a.send(b"g a\ng b\n");
+    b.send(b"g c\n");
+    s.settle();
+    let (x, y) = (s.backend("backends", 0).unwrap(), s.backend("backends", 0).unwrap());
+    assert_eq!((text(&x), text(&y)), ("g a\n".into(), "g c\n".into()));
+    y.send(b"r c\n");
+    s.settle();
+    assert_eq!(text(&b), "r c\n");
+    y.send(b"r surplus\n");
+    x.send(b"r a\n");
+    s.settle();
+    assert_eq!(y.ending(), Ending::Ended);
+    // The connection of the first answer, or a new one.
+    let z = s.backend("backends", 0);
+    let asked = z.as_ref().unwrap_or(&x);
+    assert_eq!((text(&a), text(asked)), ("r a\n".into(), "g b\n".into()));
+    asked.send(b"r b\n");
+    s.settle();
+    assert_eq!((text(&a), text(&b)), ("r b\n".into(), String::new()));
+    assert_clean(&mut s);
+}
