@@ -170,7 +170,7 @@ impl Compiler<'_> {
                 FieldKind::Order { .. } => "order",
                 FieldKind::Recover { .. } => "recover",
                 FieldKind::PassAs(_) => "pass as",
-                FieldKind::PassWhen(_) | FieldKind::PerPacket(_) => continue,
+                FieldKind::PassWhen(_) | FieldKind::PerPacket(_) | FieldKind::Append { .. } => continue,
                 // A fault of these is one of the `recover` before them.
                 FieldKind::Let { .. } | FieldKind::Require { .. } => {
                     seen.remove("recover");
