@@ -81,7 +81,7 @@ fn memcached_command() {
 
 #[test]
 fn http_request() {
-    rebuilds_of("get", 2500, 30, 90, 10);
+    rebuilds_of("get", 10_000, 90, 90, 10);
 }
 
 #[test]
