@@ -5,12 +5,12 @@
 //! results are plain C. An instance is an object of its own (`support/export.h`).
 
 use crate::args::Build;
-use crate::export_names::{self, Outer};
 use crate::load;
 use crate::{Failure, Outcome};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use wireloom_codegen_c::export_names::{self, Outer};
 use wireloom_codegen_c::{emit, find_compiler, CSource, Options, PrivateFolder, HEADERS};
 use wireloom_ir::desc::{ParamType, ParamValue, ResultType};
 use wireloom_ir::{Builtin, ExprKind, Module, On, Param, Signal};

@@ -20,7 +20,6 @@ mod emit;
 mod engine;
 mod explain;
 mod export;
-mod export_names;
 mod fmt;
 mod fuzz;
 mod fuzz_frames;

@@ -9,6 +9,7 @@
 //! - functions, handlers and fault replies: [`body`], [`message`], [`table`], [`merge`], with
 //!   expressions in [`expr`];
 //! - the program's function table: [`program`];
+//! - names in the header of an exported library: [`export_names`];
 //! - the C compiler, with results cached by content: [`compile`](mod@compile). Files of `extern`
 //!   functions are looked at before: [`extern_problems`].
 
@@ -23,6 +24,7 @@ mod compile;
 mod compile_cache;
 mod condition;
 mod core_table;
+pub mod export_names;
 mod expr;
 mod extern_check;
 mod fast_path;

@@ -85,6 +85,10 @@ impl Compiler<'_> {
     /// Each way into an element has one handler or one wiring. An array has one handler, or a
     /// wiring of the whole, or one for each place.
     pub fn repeated_ways_in(&mut self, e: &ast::Element) {
+        // Its handlers are its C file's; others are refused where they stand.
+        if e.in_c.is_some() {
+            return;
+        }
         let mut taken: BTreeMap<&str, Vec<(Option<u128>, Span)>> = BTreeMap::new();
         for m in &e.members {
             if let MemberKind::In { name, .. } = &m.kind {
