@@ -212,6 +212,7 @@ impl<'c, 'a> Builder<'c, 'a> {
     }
 
     /// The list stands in the unit itself, before this, and ends with a delimiter.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn appends(&mut self, list: &Ident, fields: &[(Ident, Expr)], when: &Expr, span: Span) -> R<()> {
         let cond = self.cond(when)?;
         let found = self.cx.units[self.id.index()].member(&list.name).filter(|m| m.cases.is_empty()).map(|m| m.field);
