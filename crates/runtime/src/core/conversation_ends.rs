@@ -371,6 +371,10 @@ impl Core {
             }
         }
         self.run_closed(client);
+        self.dismiss_upstreams(client);
+    }
+
+    fn dismiss_upstreams(&mut self, client: Id) {
         self.cut_off_readers(client);
         for upstream in self.upstreams(client) {
             if self.conns.alive(upstream) {
@@ -392,15 +396,9 @@ impl Core {
         // Its last handler sends to the upstreams only.
         self.conns[id].set(flag::DOOMED);
         self.stop_handler(id);
-        if !turned_away && !told {
-            self.last_words(id);
-        }
-        self.cut_off_readers(id);
-        for upstream in self.upstreams(id) {
-            if self.conns.alive(upstream) {
-                self.stop_handler(upstream);
-                self.dismiss(upstream);
-            }
+        match turned_away || told {
+            true => self.dismiss_upstreams(id),
+            false => self.last_words(id),
         }
         if self.conns.alive(id) {
             self.remove_conn(id, reset);
