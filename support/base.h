@@ -217,9 +217,11 @@ static inline int64_t wl_smax(int64_t a, int64_t b) { return a > b ? a : b; }
 
 /* Zeroes the bytes [from, to) of a view. */
 static inline void wl_clear(void *v, size_t from, size_t to) { if (to > from) memset((uint8_t *)v + from, 0, to - from); }
-/* Copies the bytes [from, end) of a view. */
-static inline void wl_copy_part(void *to, const void *v, size_t from, size_t end) {
-    if (end > from) memcpy((uint8_t *)to + from, (const uint8_t *)v + from, end - from);
+/* Copies the bytes [from, end) of a view, and answers how many they are; to NULL: it only answers. */
+static inline uint64_t wl_copy_part(void *to, const void *v, size_t from, size_t end) {
+    if (end <= from) return 0;
+    if (to) memcpy((uint8_t *)to + from, (const uint8_t *)v + from, end - from);
+    return end - from;
 }
 /* The offset behind a member of a view. */
 #define WL_END(view, member) (offsetof(view, member) + sizeof(((view *)0)->member))

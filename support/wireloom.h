@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define WL_ABI 26u
+#define WL_ABI 27u
 
 typedef struct wl_bytes { const uint8_t *p; uint32_t n; uint32_t _pad; } wl_bytes;
 
@@ -97,7 +97,7 @@ typedef struct wl_msg {
     uint32_t status;       /* WL_S_*: for a reply, whether it is there                             */
     wl_bytes body;         /* its streamed bytes as one; p == NULL: not all of them are there      */
     uint32_t whole;        /* bytes of the whole message at `base`; 0: the parser's state says it  */
-    uint32_t _pad;
+    uint32_t unit;         /* the number of its unit plus one; 0: unknown, its view is not copied      */
 } wl_msg;
 
 /* Facts about an upstream: the number of its connection, its instance, answers that it owes. */
@@ -364,8 +364,9 @@ typedef struct wl_unit {
     /* buf[0] is the first tail byte not yet used. *used (<= n) bytes belong to the message and may
        be passed on. */
     int (*tail)(void *self, uint32_t unit, wl_parser *, const uint8_t *buf, uint32_t n, int eof, uint32_t *used);
-    /* Copies a view, without what is not in use of it; NULL: all of it is. */
-    void (*copy)(wl_parser *to, const wl_parser *view);
+    /* Copies what is in use of a view, whose message may be incomplete, and answers how many bytes
+       that are; to NULL: it only answers. NULL: all of a view is in use. */
+    uint64_t (*copy)(wl_parser *to, const wl_parser *view);
 } wl_unit;
 
 typedef struct wl_program {

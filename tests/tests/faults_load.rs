@@ -107,6 +107,43 @@ fn pipelining_clients_that_do_not_read_memcached() {
     assert!(start.elapsed() < PATIENCE, "others waited {:?}", start.elapsed());
 }
 
+/// Starts of requests, and answers that wait for others, take the memory of their bytes. Grammars
+/// allow a million items.
+#[test]
+fn incomplete_messages_take_what_they_have() {
+    let held = |front: &Process, n: u64, open: &dyn Fn() -> Client| {
+        let before = front.rss_kib();
+        let clients: Vec<Client> = (0..n).map(|_| open()).collect();
+        std::thread::sleep(Duration::from_millis(300));
+        let each = front.rss_kib().saturating_sub(before) / n;
+        drop(clients);
+        each
+    };
+    let begin = |port: u16, bytes: &str| {
+        let mut c = Client::connect(port);
+        c.send(bytes);
+        c
+    };
+    let memcached = Service::proxy(1, &[]);
+    let redis = wireloom_tests::redis::Service::proxy(1, &[]);
+    let starts = [
+        (&memcached.front, vec!["get aaaa", "set a 0 0 2000000\r\nabc"]),
+        (&redis.front, vec!["*3\r\n$3\r\nGET\r\n$1\r\n", "*900000\r\n$4\r\nMGET\r\n$1\r\na\r\n"]),
+    ];
+    for (front, starts) in starts {
+        for start in starts {
+            let each = held(front, 100, &|| begin(front.port, start));
+            assert!(each < 100, "{start:?}: {each} KiB for each");
+        }
+    }
+    // One server answers a part of a read of several keys; the other one does not.
+    let (answers, silent) = (Process::memcached(), Backend::new());
+    let proxy = Wireloom::run("memcached_proxy", &["--set", &servers(&[answers.port, silent.port])]);
+    let read = format!("get {}\r\n", (0..40).map(|i| format!("key{i}")).collect::<Vec<_>>().join(" "));
+    let each = held(&proxy, 100, &|| begin(proxy.port, &read));
+    assert!(each < 100, "reads of several keys: {each} KiB for each");
+}
+
 /// 10,000 connections, each after one request, then idle: under 60 MiB in all, and still quick.
 #[test]
 fn ten_thousand_idle_connections() {

@@ -9,7 +9,7 @@ use wireloom_interp::generate::Generator;
 use wireloom_interp::grammar::Grammar;
 use wireloom_interp::Parsed;
 use wireloom_ir::{Extent, FieldKind, ListExtent, Module, UnitId};
-use wireloom_runtime::abi::{wl_parser, wl_program};
+use wireloom_runtime::abi::{wl_parser, wl_program, WL_MORE};
 use wireloom_tests::programs::{module, no_internal_errors, seeds, twins};
 use wireloom_tests::root;
 
@@ -150,7 +150,7 @@ fn written(t: &wl_program, unit: UnitId, ctx: u64, message: &[u8]) -> (usize, us
         (*p).ctx = ctx;
         parse(t.self_, unit.0, p, message.as_ptr(), message.len() as u32, 1);
         match u.copy {
-            Some(f) => f(copy.as_mut_ptr().cast(), p),
+            Some(f) => drop(f(copy.as_mut_ptr().cast(), p)),
             None => copy.copy_from_slice(&view),
         }
         // The parser is the same.
@@ -159,6 +159,62 @@ fn written(t: &wl_program, unit: UnitId, ctx: u64, message: &[u8]) -> (usize, us
     let same = view.iter().zip(&copy).all(|(a, b)| a == b || *b == POISON);
     assert!(same, "a copied view differs");
     (touched(&view), touched(&copy))
+}
+
+/// Parses a part of a message, copies the view, and goes on in the copy: the fields are those of the
+/// message parsed at once.
+fn goes_on_in_a_copy(t: &wl_program, unit: UnitId, ctx: u64, message: &[u8], cut: usize) {
+    // SAFETY: the table has this unit.
+    let u = unsafe { &*t.unit.add(unit.index()) };
+    let (words, head) = ((u.view_size as usize).div_ceil(8), std::mem::size_of::<wl_parser>() / 8);
+    let (Some(parse), Some(copy)) = (u.parse, u.copy) else { return };
+    let poisoned = || {
+        let mut view = vec![POISON; words];
+        view[..head].fill(0);
+        view
+    };
+    let (mut whole, mut part, mut rest) = (poisoned(), poisoned(), poisoned());
+    let run = |view: &mut [u64], n: usize, eof: i32| {
+        let p = view.as_mut_ptr().cast::<wl_parser>();
+        // SAFETY: a view of the unit's size, and the message's bytes.
+        unsafe {
+            (*p).ctx = ctx;
+            parse(t.self_, unit.0, p, message.as_ptr(), n as u32, eof)
+        }
+    };
+    let at_once = run(&mut whole, message.len(), 1);
+    if run(&mut part, cut, 0) != WL_MORE {
+        return;
+    }
+    // SAFETY: views of the unit's size.
+    let used = unsafe { copy(rest.as_mut_ptr().cast(), part.as_ptr().cast()) };
+    // SAFETY: as above.
+    assert_eq!(used, unsafe { copy(std::ptr::null_mut(), part.as_ptr().cast()) });
+    part.fill(!POISON);
+    assert_eq!(run(&mut rest, message.len(), 1), at_once, "cut at {cut}: {}", message.escape_ascii());
+    let differ = |(a, b): (&u64, &u64)| a != b && *a != POISON && *b != POISON;
+    let place = whole[head..].iter().zip(&rest[head..]).position(differ);
+    assert_eq!(place, None, "cut at {cut}, word: {}", message.escape_ascii());
+}
+
+/// Incomplete messages stay with the bytes of their views that are in use.
+#[test]
+fn incomplete_messages_go_on_in_a_copy() {
+    for file in library().into_iter().chain([root().join("tests/programs/large_lists.loom")]) {
+        let t = twins(&file);
+        let Some(compiled) = &t.compiled else { return };
+        let grammar = grammar(&t.module);
+        for (unit, contexts) in messages(&file, &t.module) {
+            for seed in 1..=4 {
+                let ctx = contexts[seed as usize % contexts.len()];
+                let mut g = Generator::new(&t.module, seed);
+                let Some(message) = g.message(unit, &grammar.args(unit, ctx)) else { continue };
+                for cut in (0..message.len().min(1024)).step_by(1 + message.len().min(1024) / 20) {
+                    goes_on_in_a_copy(compiled.table(), unit, ctx, &message, cut);
+                }
+            }
+        }
+    }
 }
 
 /// A message costs what it has, not what its limits allow: a list with room for a million items is

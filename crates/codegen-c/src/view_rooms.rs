@@ -60,15 +60,15 @@ impl Gen<'_> {
             return None;
         }
         let mut text = format!(
-            "static void {name}_copy(wl_parser *to, const wl_parser *view) {{\nconst {view} *const v = (const {view} *)(const void *)view;\n"
+            "static uint64_t {name}_copy(wl_parser *to, const wl_parser *view) {{\nconst {view} *const v = (const {view} *)(const void *)view;\nuint64_t all = 0;\n"
         );
         let mut from = "0".to_string();
         for room in rooms {
             // A view that lies must not write behind the room.
-            text.push_str(&format!("wl_copy_part(to, v, {from}, wl_min({}, {}));\n", room.used, room.to));
+            text.push_str(&format!("all += wl_copy_part(to, v, {from}, wl_min({}, {}));\n", room.used, room.to));
             from = room.to;
         }
-        text.push_str(&format!("wl_copy_part(to, v, {from}, sizeof *v);\n}}\n"));
+        text.push_str(&format!("all += wl_copy_part(to, v, {from}, sizeof *v);\nreturn all;\n}}\n"));
         Some((format!("{name}_copy"), text))
     }
 
@@ -99,7 +99,8 @@ impl Gen<'_> {
         match &field.kind {
             FieldKind::List { element, max, .. } if *max > FEW && self.has_room(at.unit, f, *element) => {
                 let from = format!("offsetof({view}, {member}.at)");
-                let used = format!("{from} + v->{member}.n * sizeof v->{member}.at[0]");
+                // The item behind the last one may be incomplete.
+                let used = format!("{from} + (v->{member}.n + UINT64_C(1)) * sizeof v->{member}.at[0]");
                 Some(Room { from, to: end(&format!("{member}.at")), used })
             }
             FieldKind::Unit { unit, .. } => {

@@ -7,7 +7,7 @@
 use std::ffi::c_void;
 use std::os::raw::c_int;
 
-pub const WL_ABI: u32 = 26;
+pub const WL_ABI: u32 = 27;
 
 // Results of parse() and tail().
 pub const WL_MORE: c_int = 0;
@@ -223,7 +223,8 @@ pub struct wl_msg {
     pub status: u32,
     pub body: wl_bytes,
     pub whole: u32,
-    pub _pad: u32,
+    /// The number of its unit plus one; 0: unknown, so that its view cannot be copied.
+    pub unit: u32,
 }
 
 impl Default for wl_msg {
@@ -235,7 +236,7 @@ impl Default for wl_msg {
             status: 0,
             body: wl_bytes::EMPTY,
             whole: 0,
-            _pad: 0,
+            unit: 0,
         }
     }
 }
@@ -474,7 +475,7 @@ pub struct wl_core {
 
 pub type ParseFn = unsafe extern "C" fn(*mut c_void, u32, *mut wl_parser, *const u8, u32, c_int) -> c_int;
 pub type TailFn = unsafe extern "C" fn(*mut c_void, u32, *mut wl_parser, *const u8, u32, c_int, *mut u32) -> c_int;
-pub type CopyViewFn = unsafe extern "C" fn(*mut wl_parser, *const wl_parser);
+pub type CopyViewFn = unsafe extern "C" fn(*mut wl_parser, *const wl_parser) -> u64;
 
 #[repr(C)]
 #[derive(Clone, Copy)]

@@ -18,7 +18,7 @@ fn ours() -> Vec<StructLayout> {
     vec![
         layout!(wl_bytes: p, n, _pad),
         layout!(wl_parser: pc, fault, place, pos, scan, head, flags, left, ctx),
-        layout!(wl_msg: view, base, head, status, body, whole, _pad),
+        layout!(wl_msg: view, base, head, status, body, whole, unit),
         layout!(wl_fault: kind, side, place, port, start_n, ctx, start),
         layout!(wl_out: start, p, end),
         layout!(wl_endpoint: ip, port, v4, _pad),

@@ -72,15 +72,32 @@ impl Unit {
         (Verdict::of(code), used.min(n))
     }
 
-    /// Copies a view of a message that is there whole or up to its streams.
+    /// Its place in [`Program::units`].
+    pub fn index(&self) -> usize {
+        self.index as usize
+    }
+
+    /// Copies a view, of a message that may be incomplete.
     /// # Safety
     /// Both point to `view_size` bytes, aligned to 8, and do not overlap; `view` was parsed.
-    pub unsafe fn copy_view(&self, to: *mut u64, view: *const u64) {
+    pub unsafe fn copy_view(&self, to: *mut wl_parser, view: *const wl_parser) {
         // SAFETY: the caller vouches for the pointers, the program for the function.
-        match self.copy {
-            Some(copy) => unsafe { copy(to.cast(), view.cast()) },
-            None => unsafe { std::ptr::copy_nonoverlapping(view, to, self.view_size.div_ceil(8)) },
+        unsafe {
+            match self.copy {
+                Some(copy) => {
+                    copy(to, view);
+                }
+                None => std::ptr::copy_nonoverlapping(view.cast::<u8>(), to.cast::<u8>(), self.view_size),
+            }
         }
+    }
+
+    /// Bytes of a view that its message has touched.
+    /// # Safety
+    /// `view` points to `view_size` bytes that were parsed, or copied from such.
+    pub unsafe fn in_use(&self, view: *const wl_parser) -> usize {
+        // SAFETY: the caller vouches for the view, the program for the function.
+        self.copy.map_or(self.view_size, |copy| unsafe { copy(std::ptr::null_mut(), view) } as usize)
     }
 }
 

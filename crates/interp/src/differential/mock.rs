@@ -121,7 +121,7 @@ impl HeldMessage {
         let whole = if self.streams { self.bytes.len() as u32 } else { 0 };
         let body = if self.streams { wl_bytes::of(self.tail()) } else { wl_bytes::EMPTY };
         let (view, base) = (self.view.as_mut_ptr().cast(), self.bytes.as_ptr());
-        wl_msg { view, base, head, status: WL_S_OK, body, whole, _pad: 0 }
+        wl_msg { view, base, head, status: WL_S_OK, body, whole, unit: 0 }
     }
 
     fn tail(&self) -> &[u8] {

@@ -5,6 +5,7 @@ use super::failure_log::FailureLog;
 use super::ports::{port, shown, upstreams, Port, Proto, UpstreamHandlers};
 use super::seen_settings::SeenSettings;
 use super::slab::Id;
+use super::views::SpareViews;
 use crate::abi::*;
 use crate::error::Error;
 use crate::large_pages::{first_line, huge_pages, placed, words};
@@ -295,7 +296,7 @@ pub struct AppCore {
     pub session_words: usize,
     /// Parser state of the message at hand; saved elsewhere when it must last.
     pub scratch: Box<[u64]>,
-    pub views: Vec<Box<[u64]>>,
+    pub views: SpareViews,
     pub sessions: Vec<Box<[u64]>>,
     pub fault_handlers: Vec<u32>,
     /// In tests: the program's lines that nobody has seen yet.
@@ -319,9 +320,6 @@ pub struct AppCore {
 
 /// Most lines that a test keeps.
 const LOGGED_MAX: usize = 10_000;
-
-/// Bytes of views without a use that are kept for the next: those of a few hundred held messages.
-const VIEWS_KEPT: usize = 512 << 10;
 
 /// A head a program builds may grow to this.
 pub const MAX_BUILT: usize = 16 << 20;
@@ -394,7 +392,7 @@ impl AppCore {
             frame_words: (t.frame_size as usize).div_ceil(8),
             session_words: (t.session_size as usize).div_ceil(8),
             scratch: words(app.program.view_words() * 8),
-            views: Vec::new(),
+            views: SpareViews::default(),
             sessions: Vec::new(),
             queue: VecDeque::new(),
             spent: 0,
@@ -515,18 +513,6 @@ impl AppCore {
     pub fn built(&self) -> wl_bytes {
         let n = (self.wl.out.p as usize).saturating_sub(self.wl.out.start as usize).min(self.out.len());
         wl_bytes { p: self.wl.out.start, n: n as u32, _pad: 0 }
-    }
-
-    pub fn take_view(&mut self) -> Box<[u64]> {
-        self.views.pop().unwrap_or_else(|| words(self.scratch.len() * 8))
-    }
-
-    pub fn give_view(&mut self, view: Option<Box<[u64]>>) {
-        if let Some(v) = view {
-            if (self.views.len() + 1) * v.len() * 8 <= VIEWS_KEPT {
-                self.views.push(v);
-            }
-        }
     }
 }
 

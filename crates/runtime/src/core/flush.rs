@@ -418,7 +418,7 @@ impl Core {
         c.token = crate::engine::Token(u64::MAX);
         self.free_entry(id);
         let app = &mut self.apps[a];
-        app.give_view(view);
+        app.views.give(view);
         app.ports[p].open -= 1;
         if let Some(s) = session {
             if app.sessions.len() < 1024 {

@@ -65,12 +65,12 @@ impl Core {
 
     /// How many messages these bytes are.
     fn messages(&mut self, a: usize, unit: Unit, bytes: &[u8]) -> Option<u16> {
-        let mut view = self.apps[a].take_view();
+        let mut view = self.apps[a].views.take(unit);
         let (mut rest, mut n) = (Raw::of(bytes), 0);
         while rest.n > 0 && n < u16::MAX {
-            view.fill(0);
-            let v: *mut wl_parser = view.as_mut_ptr().cast();
-            // SAFETY: the view is as large as the app's largest; the bytes are in place.
+            view.reset();
+            let v: *mut wl_parser = view.as_mut_ptr();
+            // SAFETY: the view is one of this unit; the bytes are in place.
             let verdict = unsafe { unit.parse(v, rest.p, rest.n as u32, true) };
             // SAFETY: the parser has set `head`.
             let head = unsafe { (*v).head } as usize;
@@ -84,7 +84,7 @@ impl Core {
             }
             (rest, n) = (rest.from(used), n + 1);
         }
-        self.apps[a].give_view(Some(view));
+        self.apps[a].views.give(Some(view));
         (rest.n == 0).then_some(n)
     }
 

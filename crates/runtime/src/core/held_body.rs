@@ -55,13 +55,17 @@ impl Core {
                 let joined = body.joined(all, head, &mut self.bodies.joined);
                 let passed = body.passed(all, &mut self.bodies.passed);
                 self.give_held(id, body);
-                Parsed::Message(FoundMessage { view, head, have, whole: true, body: Some(joined), passed })
+                Parsed::Message(FoundMessage {
+                    body: Some(joined),
+                    passed,
+                    ..FoundMessage::new(view, head, have, true)
+                })
             }
             Outcome::More if self.hold(id, &mut body, have) => {
                 if !std::mem::replace(&mut body.told, true) && self.conns[id].side == Side::Client {
                     self.tell_to_send(id, view);
                 }
-                self.save_view(id, found.saved);
+                self.save_view(id, unit, found.saved);
                 let c = &mut self.conns[id];
                 c.set(flag::HEAD_DONE);
                 c.tail_used = (found.tail_used + used) as u32;
@@ -77,7 +81,7 @@ impl Core {
                 if outcome == Outcome::More {
                     self.count_fault_at(id, WL_F_OVERLOAD, NO_PLACE);
                 }
-                let view = self.save_view(id, found.saved);
+                let view = self.save_view(id, unit, found.saved);
                 let c = &mut self.conns[id];
                 c.clear(flag::HEAD_DONE);
                 c.tail_used = 0;

@@ -3,6 +3,7 @@
 use super::body_pieces::HeadFound;
 use super::slab::Id;
 use super::types::{flag, Mode, Side, Sink};
+use super::views::{View, PARSER_WORDS};
 use super::{Core, Raw, INPUT_HIGH, SLICE_MESSAGES};
 use crate::abi::*;
 use crate::buffer::OwnedBuf;
@@ -20,12 +21,14 @@ pub(super) struct FoundMessage {
     pub body: Option<Raw>,
     /// The message as it is passed on, if not all of it is.
     pub passed: Option<Raw>,
+    /// As of [`wl_msg`].
+    pub unit: u32,
 }
 
 impl FoundMessage {
     /// One whose body is not held; `have`: its bytes here.
     pub fn new(view: *mut wl_parser, head: usize, have: usize, whole: bool) -> FoundMessage {
-        FoundMessage { view, head, have, whole, body: None, passed: None }
+        FoundMessage { view, head, have, whole, body: None, passed: None, unit: 0 }
     }
 
     /// Its bytes as the program has them.
@@ -40,7 +43,7 @@ impl FoundMessage {
             Some(b) => (wl_bytes { p: b.p, n: b.n as u32, _pad: 0 }, self.length()),
             None => (wl_bytes::EMPTY, 0),
         };
-        wl_msg { view: self.view, base, head: self.head as u32, status: WL_S_OK, body, whole, _pad: 0 }
+        wl_msg { view: self.view, base, head: self.head as u32, status: WL_S_OK, body, whole, unit: self.unit }
     }
 }
 
@@ -59,8 +62,6 @@ pub(super) enum Parsed {
     Message(FoundMessage),
 }
 
-/// The part of a view that every parser has.
-const PARSER_WORDS: usize = std::mem::size_of::<wl_parser>().div_ceil(8);
 /// Answers of shared connections below this many bytes are passed on only when they are complete.
 const SHORT: usize = 16 << 10;
 /// Requests of pipelined protocols below this many bytes are handled when they are complete; larger
@@ -256,6 +257,14 @@ impl Core {
 
     /// Looks for a message at the front of `rest`. `hold`: only whole messages are of use.
     pub(super) fn parse(&mut self, id: Id, unit: Unit, ctx: u64, rest: Raw, hold: bool) -> Parsed {
+        match self.parse_front(id, unit, ctx, rest, hold) {
+            Parsed::Message(m) => Parsed::Message(FoundMessage { unit: unit.index() as u32 + 1, ..m }),
+            other @ (Parsed::More | Parsed::Bad { .. }) => other,
+        }
+    }
+
+    #[inline]
+    fn parse_front(&mut self, id: Id, unit: Unit, ctx: u64, rest: Raw, hold: bool) -> Parsed {
         let hold = hold && unit.whole_max > 0;
         let c = &mut self.conns[id];
         let eof = c.has(flag::EOF | flag::DATAGRAM);
@@ -263,7 +272,7 @@ impl Core {
         let n = rest.n.min(u32::MAX as usize) as u32;
         let saved = c.view.is_some();
         let view: *mut wl_parser = match &mut c.view {
-            Some(v) => v.as_mut_ptr().cast(),
+            Some(v) => v.as_mut_ptr(),
             None => {
                 // The parser sets up the rest of its view itself.
                 let scratch = &mut self.apps[a].scratch;
@@ -283,7 +292,7 @@ impl Core {
                     return Parsed::Bad { kind: WL_F_TOO_LONG, place: unsafe { (*view).place } }
                 }
                 Verdict::More => {
-                    self.save_view(id, saved);
+                    self.save_view(id, unit, saved);
                     return Parsed::More;
                 }
                 Verdict::Bad => return bad(view),
@@ -309,7 +318,7 @@ impl Core {
         // SAFETY: as above.
         let in_step = unsafe { (*view).flags } & WL_M_IN_STEP != 0;
         if let Some(how) = self.piece_handler(id).filter(|_| !in_step) {
-            let view = self.save_view(id, saved);
+            let view = self.save_view(id, unit, saved);
             self.begin_pieces(id, how, Raw { n: head, ..rest });
             return Parsed::Message(FoundMessage::new(view, head, head, false));
         }
@@ -328,7 +337,7 @@ impl Core {
             Verdict::Whole if have == 0 => Parsed::Bad { kind: WL_F_MALFORMED, place: crate::stats::NO_PLACE },
             Verdict::Whole => Parsed::Message(FoundMessage::new(view, head, have, true)),
             _ => {
-                let view = self.save_view(id, saved);
+                let view = self.save_view(id, unit, saved);
                 // SAFETY: as above.
                 let in_step = unsafe { (*view).flags } & WL_M_IN_STEP != 0;
                 let client = self.conns[id].side == Side::Client;
@@ -373,19 +382,20 @@ impl Core {
     }
 
     /// Moves the parser's state from the scratch to the connection; the message's clock starts.
-    pub(super) fn save_view(&mut self, id: Id, saved: bool) -> *mut wl_parser {
+    pub(super) fn save_view(&mut self, id: Id, unit: Unit, saved: bool) -> *mut wl_parser {
         if !saved {
             let now = self.now;
             let a = self.conns[id].app as usize;
             let app = &mut self.apps[a];
-            let mut view = app.take_view();
-            view.copy_from_slice(&app.scratch);
+            let mut view = app.views.take(unit);
+            // SAFETY: the unit has parsed in the scratch just now.
+            unsafe { view.copy_from(app.scratch.as_ptr().cast()) };
             let c = &mut self.conns[id];
             c.view = Some(view);
             c.since = now;
             self.arm_message(id);
         }
-        self.conns[id].view.as_mut().map_or(std::ptr::null_mut(), |v| v.as_mut_ptr().cast())
+        self.conns[id].view.as_mut().map_or(std::ptr::null_mut(), View::as_mut_ptr)
     }
 
     /// The message under way is over: its parser state goes back.
@@ -402,7 +412,7 @@ impl Core {
         let c = &mut self.conns[id];
         if c.view.is_some() {
             let (a, view) = (c.app as usize, c.view.take());
-            self.apps[a].give_view(view);
+            self.apps[a].views.give(view);
         }
     }
 

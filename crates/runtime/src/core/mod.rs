@@ -83,6 +83,7 @@ mod task;
 mod timeouts;
 mod turns;
 pub mod types;
+mod views;
 mod waiting_messages;
 
 #[cfg(test)]

@@ -123,16 +123,16 @@ impl Core {
         // The head may lie in the program's scratch, which is left as it is.
         let out = self.apps[a].wl.out.p;
         let ctx = self.context_within(client, proto, false);
-        let mut view = self.apps[a].take_view();
-        view.fill(0);
-        let v: *mut wl_parser = view.as_mut_ptr().cast();
         let unit = self.apps[a].protos[usize::from(proto)].request;
-        // SAFETY: the view is as large as the app's largest; the program's bytes are in place.
+        let mut view = self.apps[a].views.take(unit);
+        view.reset();
+        let v: *mut wl_parser = view.as_mut_ptr();
+        // SAFETY: the view is one of this unit; the program's bytes are in place.
         let (verdict, flags) = unsafe {
             (*v).ctx = ctx;
             (unit.parse(v, head.p, head.n as u32, false), (*v).flags)
         };
-        self.apps[a].give_view(Some(view));
+        self.apps[a].views.give(Some(view));
         self.apps[a].wl.out.p = out;
         match verdict {
             Verdict::Head | Verdict::Whole if flags & WL_M_IN_STEP == 0 => flags,

@@ -184,9 +184,9 @@ impl Core {
         if t.req.view.is_some() || t.c.req.view.is_null() {
             return true;
         }
-        let (a, msg, have, from) = (t.app as usize, t.c.req, t.req_have, t.conn);
+        let (a, msg, have) = (t.app as usize, t.c.req, t.req_have);
         let mut stored = Stored::default();
-        let Some(kept) = self.store(a, &mut stored, msg, have, from) else {
+        let Some(kept) = self.store(a, &mut stored, msg, have) else {
             stored.bytes.release(&mut self.pool);
             return false;
         };

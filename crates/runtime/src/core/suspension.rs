@@ -5,10 +5,9 @@
 //! lie in the task's frame (`wireloom_ir::passes::liveness` decides which).
 
 use super::slab::Id;
-use super::types::{Side, Stored};
+use super::types::Stored;
 use super::Core;
 use crate::abi::*;
-use crate::program::Unit;
 
 impl Core {
     /// The handler waits: its request stays only if a call said `HOLD_REQ`.
@@ -38,14 +37,14 @@ impl Core {
             if t.req.view.is_some() {
                 let (a, mut req) = (t.app as usize, std::mem::take(&mut t.req));
                 req.bytes.release(&mut self.pool);
-                self.apps[a].give_view(req.view.take());
+                self.apps[a].views.give(req.view.take());
             }
             return;
         }
         let a = t.app as usize;
         let mut stored = Stored::default();
-        let (msg, have, from) = (t.c.req, t.req_have, t.src);
-        let kept = self.store(a, &mut stored, msg, have, from);
+        let (msg, have) = (t.c.req, t.req_have);
+        let kept = self.store(a, &mut stored, msg, have);
         let t = &mut self.tasks[id];
         t.req = stored;
         match kept {
@@ -58,7 +57,8 @@ impl Core {
     }
 
     /// Moves a message that has come from a connection, and its view, to memory of its own.
-    pub(super) fn store(&mut self, a: usize, to: &mut Stored, msg: wl_msg, have: u32, from: Id) -> Option<wl_msg> {
+    pub(super) fn store(&mut self, a: usize, to: &mut Stored, msg: wl_msg, have: u32) -> Option<wl_msg> {
+        let unit = *(msg.unit as usize).checked_sub(1).and_then(|i| self.apps[a].app.program.units().get(i))?;
         let body = msg.body;
         let inside =
             (body.p as usize).checked_sub(msg.base as usize).filter(|at| at + body.n as usize <= have as usize);
@@ -82,16 +82,9 @@ impl Core {
                 return None;
             }
         }
-        let mut view = self.apps[a].take_view();
-        let (all, unit) = (view.len(), self.unit_of(a, from));
-        // SAFETY: views in scratch and in connections all have the app's largest size, and do not
-        // overlap. Messages come from connections parsed.
-        unsafe {
-            match unit {
-                Some(unit) => unit.copy_view(view.as_mut_ptr(), msg.view.cast()),
-                None => std::ptr::copy_nonoverlapping(msg.view as *const u64, view.as_mut_ptr(), all),
-            }
-        }
+        let mut view = self.apps[a].views.take(unit);
+        // SAFETY: messages come from connections parsed, by the unit that they name.
+        unsafe { view.copy_from(msg.view) };
         let p = view.as_mut_ptr();
         to.view = Some(view);
         let bytes = to.bytes.as_slice();
@@ -102,19 +95,7 @@ impl Core {
                 wl_bytes::of(&bytes[at..at + body.n as usize])
             }
         };
-        Some(wl_msg { view: p.cast(), base: bytes.as_ptr(), body, ..msg })
-    }
-
-    /// The unit of a connection's messages: an app's largest view may be many times as large as
-    /// its.
-    fn unit_of(&self, a: usize, conn: Id) -> Option<Unit> {
-        let c = self.conns.get(conn)?;
-        let proto = self.apps[a].protos.get(c.proto as usize)?;
-        if c.side == Side::Client {
-            Some(proto.request)
-        } else {
-            proto.response
-        }
+        Some(wl_msg { view: p, base: bytes.as_ptr(), body, ..msg })
     }
 
     /// A reply of a call is there or has failed. `Some`: the message, in place; stored if it must
@@ -131,9 +112,9 @@ impl Core {
             t.have[i] = have;
             t.parts[i] = msg;
             if hold {
-                let (a, from) = (t.app as usize, t.rep_src);
+                let a = t.app as usize;
                 let mut stored = Stored::default();
-                let kept = self.store(a, &mut stored, msg, have, from);
+                let kept = self.store(a, &mut stored, msg, have);
                 let t = &mut self.tasks[id];
                 t.stored.push(stored);
                 t.parts[i] = kept.unwrap_or(wl_msg { status: WL_F_OVERLOAD, ..wl_msg::default() });

@@ -179,7 +179,7 @@ impl Core {
         let mut req = std::mem::take(&mut t.req);
         for s in stored.iter_mut().chain([&mut req]) {
             s.bytes.release(&mut self.pool);
-            self.apps[a].give_view(s.view.take());
+            self.apps[a].views.give(s.view.take());
         }
         stored.clear();
         self.tasks[id].stored = stored;

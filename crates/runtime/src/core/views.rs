@@ -1,0 +1,87 @@
+//! Views: memory in which a parser keeps its state and the places of a message's fields.
+//!
+//! A message is parsed in its app's scratch. If it is incomplete, or stays, its view is copied into
+//! one of its unit's size. A unit with long lists has a view of many MiB, of which a usual message
+//! touches some hundred bytes. So only bytes in use are copied, and spare views are counted by
+//! them.
+
+use crate::abi::wl_parser;
+use crate::large_pages::words;
+use crate::program::Unit;
+
+/// Bytes of spare views, and of one of them; larger ones are given back to the system.
+const SPARE: usize = 2 << 20;
+const SPARE_EACH: usize = 64 << 10;
+/// What a view takes beyond its bytes in use: they may begin and end within pages.
+const PAGES: usize = 8 << 10;
+
+/// A view of one unit.
+pub struct View {
+    words: Box<[u64]>,
+    unit: Unit,
+}
+
+impl View {
+    pub fn as_ptr(&self) -> *const wl_parser {
+        self.words.as_ptr().cast()
+    }
+
+    pub fn as_mut_ptr(&mut self) -> *mut wl_parser {
+        self.words.as_mut_ptr().cast()
+    }
+
+    /// Copies the bytes in use.
+    /// # Safety
+    /// `from` is a view of this one's unit, and lies elsewhere.
+    pub unsafe fn copy_from(&mut self, from: *const wl_parser) {
+        let unit = self.unit;
+        // SAFETY: the caller vouches for `from`; this view has its unit's size.
+        unsafe { unit.copy_view(self.as_mut_ptr(), from) };
+    }
+
+    /// Sets the parser's own state to zero. The parser sets up the rest itself.
+    pub fn reset(&mut self) {
+        self.words[..PARSER_WORDS].fill(0);
+    }
+}
+
+/// The part of a view that every parser has.
+pub const PARSER_WORDS: usize = std::mem::size_of::<wl_parser>().div_ceil(8);
+
+/// Views without a use, for each unit of a program.
+#[derive(Default)]
+pub struct SpareViews {
+    /// With the bytes that each one takes.
+    of_units: Vec<Vec<(View, usize)>>,
+    taken: usize,
+}
+
+impl SpareViews {
+    /// The contents are any.
+    pub fn take(&mut self, unit: Unit) -> View {
+        let spare = self.of_units.get_mut(unit.index()).and_then(Vec::pop);
+        match spare {
+            Some((view, taken)) => {
+                self.taken -= taken;
+                view
+            }
+            None => View { words: words(unit.view_size), unit },
+        }
+    }
+
+    pub fn give(&mut self, view: Option<View>) {
+        let Some(view) = view else { return };
+        let (i, size) = (view.unit.index(), view.unit.view_size);
+        // SAFETY: it is a view of this unit.
+        let touched = || unsafe { view.unit.in_use(view.as_ptr()) };
+        let in_use = if size <= SPARE_EACH { size } else { touched() + PAGES };
+        if in_use > SPARE_EACH || self.taken + in_use > SPARE {
+            return;
+        }
+        if self.of_units.len() <= i {
+            self.of_units.resize_with(i + 1, Vec::new);
+        }
+        self.taken += in_use;
+        self.of_units[i].push((view, in_use));
+    }
+}
