@@ -57,6 +57,12 @@ fn beginnings_and_ends_of_connections() {
     all_hold(&["tests/programs/beginnings.loom".into()], &[]);
 }
 
+/// Functions and elements that ask for parts which their users have found already.
+#[test]
+fn parts_that_are_asked_for_again() {
+    all_hold(&["tests/programs/asked_again.loom".into()], &[]);
+}
+
 // In two tests, which run at the same time.
 #[test]
 fn network_functions() {

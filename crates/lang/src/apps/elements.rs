@@ -425,7 +425,7 @@ impl Lower<'_, '_> {
                 let place = at.map_or_else(Val::error, |at| Val::pure(crate::ty::U32, at));
                 self.bind_all(&[(n.clone(), place)]);
             }
-            return self.element_body(h, span).map(|_| ());
+            return self.as_text(|s| s.element_body(h, span)).map(|_| ());
         }
         let chains = e.instance.scope.chains.clone();
         match (chains.get(&e.input), at, e.count) {
@@ -659,7 +659,10 @@ impl Lower<'_, '_> {
         let module = std::mem::replace(&mut self.module, o.module);
         let element = std::mem::replace(&mut self.cx.element, o.element);
         let scopes = std::mem::replace(&mut self.scopes, vec![vec![]]);
+        // The wiring knows what its own text and the elements before it tell.
+        let text = std::mem::replace(&mut self.text, 0);
         let made = self.along(from.unwrap_or(From { element, out: name.to_string() }), rest, v, span);
+        self.text = text;
         self.cx.element = element;
         self.scopes = scopes;
         self.module = module;

@@ -283,7 +283,7 @@ impl Lower<'_, '_> {
         (self.module, self.in_app) = (info.module, info.in_app);
         let (dot, params_of) = (self.dot.take(), self.params_of.take());
         self.inlined.push(info.name.clone());
-        let made = self.deeper(span, |s| s.inline_body(info, span, sink));
+        let made = self.deeper(span, |s| s.as_text(|s| s.inline_body(info, span, sink)));
         self.inlined.pop();
         self.scopes = scopes;
         (self.module, self.in_app, self.called) = (module, in_app, called);

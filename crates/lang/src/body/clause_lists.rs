@@ -37,7 +37,7 @@ impl Lower<'_, '_> {
             let index = build::u32(i as u32);
             let there = build::cmp(BinOp::Lt, index.clone(), number.clone());
             let facts = self.facts.clone();
-            self.facts.push(there.clone().into());
+            self.know(there.clone());
             self.enter();
             let item = self.cx.item_val(list, elem, index);
             let cond = self.destructure(p, item, span).and_then(|()| self.cond(body));

@@ -315,7 +315,7 @@ impl Lower<'_, '_> {
     /// Inside a case its fields are values, not options.
     fn known_case(&mut self, v: Val) -> Val {
         match &v.kind {
-            Vk::Maybe(c, _) if self.proven(c) => self.inner(v),
+            Vk::Maybe(c, _) if self.told(c) => self.inner(v),
             Vk::Pure(_) | Vk::Path(_) | Vk::Maybe(..) | Vk::Out(_) | Vk::Nothing => v,
         }
     }

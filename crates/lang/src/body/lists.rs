@@ -230,7 +230,7 @@ impl Lower<'_, '_> {
             }
         };
         let (made, block) = self.looped(changed, keep, |s| {
-            s.facts.push(build::cmp(BinOp::Lt, index.clone(), walk.borrow().end()).into());
+            s.know(build::cmp(BinOp::Lt, index.clone(), walk.borrow().end()));
             let item = match &*walk.borrow() {
                 Walk::Items(p, e, _) => s.cx.item_val(p, e, index.clone()),
                 Walk::List(l, t, _) => {

@@ -141,6 +141,8 @@ pub struct Lower<'c, 'a> {
     pub scopes: Vec<Vec<Binding>>,
     pub out: ir::Block,
     pub facts: Vec<Fact>,
+    /// The text at hand, as of [`Fact`].
+    pub text: u32,
     /// The value whose field `.x` is.
     pub dot: Option<Val>,
     /// The unit whose parameters are visible by name, and the message they belong to.
@@ -291,6 +293,7 @@ impl<'c, 'a> Lower<'c, 'a> {
             scopes: vec![vec![]],
             out: vec![],
             facts: vec![],
+            text: 0,
             dot: None,
             params_of: None,
             asked: vec![],
@@ -518,7 +521,7 @@ impl<'c, 'a> Lower<'c, 'a> {
             return;
         }
         let place = self.place_id(span);
-        self.facts.push(cond.clone().into());
+        self.know(cond.clone());
         self.push(span, StmtKind::Require { cond, kind, place });
     }
 

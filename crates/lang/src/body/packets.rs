@@ -245,13 +245,15 @@ impl Lower<'_, '_> {
         let dot = self.dot.take();
         let packet = self.packet.replace((p.clone(), u));
         self.inlined.push(key);
-        let made = self.deeper(name.span, |s| match ty {
-            None => s.expr(&e, None),
-            Some(t) => {
-                let t = s.cx.ty(s.module, &t)?;
-                let v = s.expr_as(&e, &t)?;
-                Ok(Val::pure(t, v))
-            }
+        let made = self.deeper(name.span, |s| {
+            s.as_text(|s| match ty {
+                None => s.expr(&e, None),
+                Some(t) => {
+                    let t = s.cx.ty(s.module, &t)?;
+                    let v = s.expr_as(&e, &t)?;
+                    Ok(Val::pure(t, v))
+                }
+            })
         });
         self.inlined.pop();
         self.packet = packet;

@@ -10,11 +10,15 @@ use wireloom_ir as ir;
 
 /// A condition that holds. Copies share it: each branch has a list of its own.
 #[derive(Clone, Debug)]
-pub struct Fact(Rc<Expr>);
+pub struct Fact {
+    cond: Rc<Expr>,
+    /// The text that tells it: 0 for the body at hand, more for functions and elements in it.
+    text: u32,
+}
 
 impl From<Expr> for Fact {
     fn from(e: Expr) -> Fact {
-        Fact(Rc::new(e))
+        Fact { cond: Rc::new(e), text: 0 }
     }
 }
 
@@ -22,19 +26,19 @@ impl Deref for Fact {
     type Target = Expr;
 
     fn deref(&self) -> &Expr {
-        &self.0
+        &self.cond
     }
 }
 
 impl PartialEq for Fact {
     fn eq(&self, other: &Fact) -> bool {
-        Rc::ptr_eq(&self.0, &other.0) || self.0 == other.0
+        self.text == other.text && (Rc::ptr_eq(&self.cond, &other.cond) || self.cond == other.cond)
     }
 }
 
 impl PartialEq<Expr> for Fact {
     fn eq(&self, other: &Expr) -> bool {
-        *self.0 == *other
+        *self.cond == *other
     }
 }
 
@@ -123,7 +127,47 @@ fn strip(e: &Expr) -> &Expr {
 
 impl Lower<'_, '_> {
     pub fn assume(&mut self, cond: &Expr, holds: bool) {
-        split(cond, holds, &mut self.facts);
+        if self.text == 0 {
+            return split(cond, holds, &mut self.facts);
+        }
+        let mut told = vec![];
+        split(cond, holds, &mut told);
+        for fact in told {
+            let fact = Fact { text: self.text, ..fact };
+            if self.facts.len() < MAX_FACTS && !self.facts.contains(&fact) {
+                self.facts.push(fact);
+            }
+        }
+    }
+
+    /// Adds a condition as it is.
+    pub fn know(&mut self, cond: Expr) {
+        self.facts.push(Fact { text: self.text, ..cond.into() });
+    }
+
+    /// Lowers the body of a function or element at the place of its use. Facts of that place hold in
+    /// it, but do not change its types: these follow from its own text.
+    pub fn as_text<T>(&mut self, f: impl FnOnce(&mut Self) -> T) -> T {
+        let most = self.facts.iter().map(|f| f.text).max().unwrap_or(0).max(self.text);
+        let outer = std::mem::replace(&mut self.text, most + 1);
+        let made = f(self);
+        self.text = outer;
+        for fact in &mut self.facts {
+            fact.text = fact.text.min(outer);
+        }
+        made
+    }
+
+    /// Whether the text at hand tells that a condition holds.
+    pub fn told(&mut self, cond: &Expr) -> bool {
+        if self.text == 0 || !self.proven(cond) {
+            return self.proven(cond);
+        }
+        let own = self.facts.iter().filter(|f| f.text >= self.text).cloned().collect();
+        let all = std::mem::replace(&mut self.facts, own);
+        let told = self.proven(cond);
+        self.facts = all;
+        told
     }
 
     fn is_fact(&self, cond: &Expr) -> bool {

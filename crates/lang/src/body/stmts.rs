@@ -132,7 +132,7 @@ impl Lower<'_, '_> {
                 }
                 let c = self.cond(e)?;
                 let place = self.place_id(span);
-                self.facts.push(c.clone().into());
+                self.know(c.clone());
                 self.assume(&c, true);
                 self.push(span, StmtKind::Require { cond: c, kind: FaultKind::EXPECT, place });
                 Ok(false)
