@@ -217,7 +217,7 @@ static inline int64_t wl_smax(int64_t a, int64_t b) { return a > b ? a : b; }
 
 /* Zeroes the bytes [from, to) of a view. */
 static inline void wl_clear(void *v, size_t from, size_t to) { if (to > from) memset((uint8_t *)v + from, 0, to - from); }
-/* Copies the bytes [from, end) of a view, and answers how many they are; to NULL: it only answers. */
+/* Copies the bytes [from, end) of a view and answers how many they are. To NULL it only answers. */
 static inline uint64_t wl_copy_part(void *to, const void *v, size_t from, size_t end) {
     if (end <= from) return 0;
     if (to) memcpy((uint8_t *)to + from, (const uint8_t *)v + from, end - from);

@@ -161,8 +161,8 @@ fn written(t: &wl_program, unit: UnitId, ctx: u64, message: &[u8]) -> (usize, us
     (touched(&view), touched(&copy))
 }
 
-/// Parses a part of a message, copies the view, and goes on in the copy: the fields are those of the
-/// message parsed at once.
+/// Parses a part of a message, copies the view, and goes on in the copy: the fields are those of
+/// the message parsed at once.
 fn goes_on_in_a_copy(t: &wl_program, unit: UnitId, ctx: u64, message: &[u8], cut: usize) {
     // SAFETY: the table has this unit.
     let u = unsafe { &*t.unit.add(unit.index()) };

@@ -95,6 +95,7 @@ impl Lower<'_, '_> {
         let (start, given) = ((self.replied, self.epoch), self.given);
         let torn_before = self.torn.len();
         let (facts, gone) = (self.facts.clone(), self.gone.clone());
+        let asked = self.known_outside(&cond);
         let a = self.way(&cond, true, then);
         let (parts, grouped) = (self.parts_max, self.grouped);
         // A fact that one side made untrue still holds on the other; so a header that it removed.
@@ -141,7 +142,7 @@ impl Lower<'_, '_> {
         if never(&b) {
             self.assume(&cond, true);
         }
-        self.merge(cond, span, want, a, b)
+        self.merge(asked, span, want, a, b)
     }
 
     fn way(&mut self, cond: &ir::Expr, holds: bool, f: impl FnOnce(&mut Self) -> R<Val>) -> Branch {

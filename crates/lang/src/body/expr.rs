@@ -271,11 +271,7 @@ impl Lower<'_, '_> {
 
     /// Whether the bytes of a value have room in a suspended handler, which keeps them all.
     fn room_when_suspended(&mut self, b: &Binding, n: &Ident) -> R<()> {
-        if !matches!(b.val.kind, Vk::Pure(_)) || !b.var.is_some_or_local(&b.val) {
-            return Ok(());
-        }
-        let lowered = self.cx.lower_ty(&b.val.ty);
-        let bytes = ir::layout::bytes_in(&self.cx.m, lowered);
+        let bytes = self.bytes_of_locals(&b.val);
         if bytes <= MOST_KEPT {
             return Ok(());
         }
@@ -289,6 +285,20 @@ impl Lower<'_, '_> {
         Err(self.cx.report(
             d.hint("at most 4KiB of bytes are carried over a call; read the field again, or cut it with `slice`"),
         ))
+    }
+
+    /// The most bytes that a local has on which a value rests. What lies in the request can be read
+    /// again.
+    fn bytes_of_locals(&self, val: &Val) -> u64 {
+        let mut most = 0;
+        if let Vk::Pure(e) = &val.kind {
+            ir::walk::expr(e, &mut |e| {
+                if matches!(*e.kind, X::Local(_)) {
+                    most = most.max(ir::layout::bytes_in(&self.cx.m, e.ty));
+                }
+            });
+        }
+        most
     }
 
     /// Fields of the unit at hand, and parameters of the unit whose names are visible.
@@ -784,16 +794,5 @@ impl Lower<'_, '_> {
         let ty = self.cx.measured(Ty::Tuple(tys), at)?;
         let t = self.cx.lower_ty(&ty);
         Ok(Val::pure(ty, ir::Expr::new(t, X::Make(parts))))
-    }
-}
-
-/// Whether a binding's value lies in a local (and not in the request itself, which can be read
-/// again).
-trait IsLocal {
-    fn is_some_or_local(&self, val: &Val) -> bool;
-}
-impl IsLocal for Option<ir::LocalId> {
-    fn is_some_or_local(&self, val: &Val) -> bool {
-        self.is_some() || matches!(&val.kind, Vk::Pure(e) if matches!(&*e.kind, X::Local(_)))
     }
 }

@@ -145,8 +145,8 @@ impl Lower<'_, '_> {
         self.facts.push(Fact { text: self.text, ..cond.into() });
     }
 
-    /// Lowers the body of a function or element at the place of its use. Facts of that place hold in
-    /// it, but do not change its types: these follow from its own text.
+    /// Lowers the body of a function or element at the place of its use. Facts of that place hold
+    /// in it, but do not change its types: these follow from its own text.
     pub fn as_text<T>(&mut self, f: impl FnOnce(&mut Self) -> T) -> T {
         let most = self.facts.iter().map(|f| f.text).max().unwrap_or(0).max(self.text);
         let outer = std::mem::replace(&mut self.text, most + 1);
@@ -156,6 +156,16 @@ impl Lower<'_, '_> {
             fact.text = fact.text.min(outer);
         }
         made
+    }
+
+    /// A condition as it is asked: in the text of a function or element it may be known at the place
+    /// of use.
+    pub fn known_outside(&self, cond: &Expr) -> Expr {
+        match self.text > 0 {
+            true if self.holds(cond, true) => build::boolean(true),
+            true if self.holds(cond, false) => build::boolean(false),
+            _ => cond.clone(),
+        }
     }
 
     /// Whether the text at hand tells that a condition holds.

@@ -3,7 +3,7 @@
 use super::body_pieces::HeadFound;
 use super::slab::Id;
 use super::types::{flag, Mode, Side, Sink};
-use super::views::{View, PARSER_WORDS};
+use super::views::{MessageView, PARSER_WORDS};
 use super::{Core, Raw, INPUT_HIGH, SLICE_MESSAGES};
 use crate::abi::*;
 use crate::buffer::OwnedBuf;
@@ -395,7 +395,7 @@ impl Core {
             c.since = now;
             self.arm_message(id);
         }
-        self.conns[id].view.as_mut().map_or(std::ptr::null_mut(), View::as_mut_ptr)
+        self.conns[id].view.as_mut().map_or(std::ptr::null_mut(), MessageView::as_mut_ptr)
     }
 
     /// The message under way is over: its parser state goes back.

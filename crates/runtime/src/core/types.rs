@@ -11,7 +11,7 @@ use super::piece_state::Reading;
 use super::pipelining_policy::PipeliningPolicy;
 use super::request_numbers::RequestNumbers;
 use super::slab::Id;
-use super::views::View;
+use super::views::MessageView;
 use super::waiting_messages::WaitingMessages;
 use super::Raw;
 use crate::abi::*;
@@ -182,7 +182,7 @@ pub struct Conn {
     /// Size of the largest recent reply to this client.
     pub reply_max: u32,
     /// The parser's state of a message under way.
-    pub view: Option<View>,
+    pub view: Option<MessageView>,
     /// Its body, if that is held.
     pub held: Option<Box<HeldBody>>,
     /// Its pieces, if they have a handler.
@@ -476,7 +476,7 @@ pub const BACKENDS: (u16, u32) = (u16::MAX, 1);
 #[derive(Default)]
 pub struct Stored {
     pub bytes: OwnedBuf,
-    pub view: Option<View>,
+    pub view: Option<MessageView>,
 }
 
 /// One activation of a handler. `c` comes first: the program hands back its address.

@@ -12,16 +12,16 @@ use crate::program::Unit;
 /// Bytes of spare views, and of one of them; larger ones are given back to the system.
 const SPARE: usize = 2 << 20;
 const SPARE_EACH: usize = 64 << 10;
-/// What a view takes beyond its bytes in use: they may begin and end within pages.
+/// Bytes that a view takes beyond those in use: these may begin and end within pages.
 const PAGES: usize = 8 << 10;
 
 /// A view of one unit.
-pub struct View {
+pub struct MessageView {
     words: Box<[u64]>,
     unit: Unit,
 }
 
-impl View {
+impl MessageView {
     pub fn as_ptr(&self) -> *const wl_parser {
         self.words.as_ptr().cast()
     }
@@ -52,24 +52,24 @@ pub const PARSER_WORDS: usize = std::mem::size_of::<wl_parser>().div_ceil(8);
 #[derive(Default)]
 pub struct SpareViews {
     /// With the bytes that each one takes.
-    of_units: Vec<Vec<(View, usize)>>,
+    of_units: Vec<Vec<(MessageView, usize)>>,
     taken: usize,
 }
 
 impl SpareViews {
     /// The contents are any.
-    pub fn take(&mut self, unit: Unit) -> View {
+    pub fn take(&mut self, unit: Unit) -> MessageView {
         let spare = self.of_units.get_mut(unit.index()).and_then(Vec::pop);
         match spare {
             Some((view, taken)) => {
                 self.taken -= taken;
                 view
             }
-            None => View { words: words(unit.view_size), unit },
+            None => MessageView { words: words(unit.view_size), unit },
         }
     }
 
-    pub fn give(&mut self, view: Option<View>) {
+    pub fn give(&mut self, view: Option<MessageView>) {
         let Some(view) = view else { return };
         let (i, size) = (view.unit.index(), view.unit.view_size);
         // SAFETY: it is a view of this unit.
