@@ -219,6 +219,17 @@ for made in ['create\\ntemp table aside (n int)', 'create\\ttemporary table asid
     d.execute('insert into aside select 1')
     assert d.execute('select max(n) from aside').fetchone() == (1,)
     d.close()
+# As pg_dump begins.
+for call in [\"SELECT pg_catalog.set_config('search_path', 'kept', false)\",
+             \"select set_config('a.b', 'x', true), set_config('search_path', 'kept', $1)\".replace('$1', 'false'),
+             \"select set_config('search_path', 'kept', %s)\"]:
+    d = connect()
+    d.execute(call, (False,) if '%s' in call else None)
+    assert d.execute('show search_path').fetchone() == ('kept',), call
+    d.close()
+# A setting of one transaction keeps nothing: four clients share what is left of the pool.
+for d in [connect() for _ in range(4)]:
+    assert d.execute(\"select set_config('a.b', 'x', true)\").fetchone() == ('x',)
 print('done')
 ";
     succeeds(proxy.port, text);
