@@ -202,6 +202,40 @@ fn answers_of_all_kinds_are_counted_in_pipelines() {
     admin::eventually(&format!("{owed} answers, not {:?}", answers()), || answers() == Some(owed));
 }
 
+/// A server that ends an idle session: its client is closed, and finds out at its next command. One
+/// that asks is told in a way that drivers take for a lost connection.
+#[test]
+fn ends_of_servers_are_told_as_drivers_expect() {
+    let Some(mut server) = MariaDb::start("ends") else { return };
+    let (proxy, port) = proxy(server.port());
+    let text = "
+idle, again = connect(), connect()
+idle.cursor().execute('set wait_timeout=1')
+time.sleep(2.5)
+try:
+    idle.cursor().execute('select 1')
+    assert False
+except pymysql.err.OperationalError as e: assert e.args[0] in (2006, 2013), e
+again.ping()
+busy = connect()
+busy._sock.sendall(b'\\x10\\0\\0\\0\\x03select sleep(9)')
+other = connect().cursor()
+other.execute('select id from information_schema.processlist where info like \"select sleep%\"')
+other.execute('kill %d' % other.fetchone())
+told = busy._sock.recv(1000)
+assert told[3] == 1 and told[4] == 0xff and told[5] + told[6] * 256 in (1927, 1317), told
+print('done')
+";
+    if let Some(out) = script(port, &format!("import time\n{text}")) {
+        assert_eq!(out, "done\n");
+    }
+    server.process.signal(libc::SIGTERM);
+    server.process.exit();
+    let gone = mariadb(port, "select 1", &[]);
+    assert!(gone.text.contains("the server cannot be reached"), "{}", gone.text);
+    drop(proxy);
+}
+
 /// A drain waits for all commands of a pipeline and for a transaction, and ends an idle session.
 #[test]
 fn a_drain_ends_no_session_within_a_command_or_a_transaction() {
@@ -221,6 +255,8 @@ os.kill({}, signal.SIGTERM)
 begun = time.time()
 told = idle._sock.recv(1000)
 assert b'the service ends' in told and time.time() - begun < 2, told
+# Nobody has asked for this packet: its number is 0, as servers give it.
+assert told[3] == 0, told
 # More than the time after which a session without a byte counted as idle.
 time.sleep(1.2)
 assert q.execute('select 2') == 1
