@@ -57,6 +57,11 @@ fn beginnings_and_ends_of_connections() {
     all_hold(&["tests/programs/beginnings.loom".into()], &[]);
 }
 
+#[test]
+fn lists_of_copies() {
+    all_hold(&["tests/programs/edited_copies.loom".into()], &[]);
+}
+
 /// Functions and elements that ask for parts which their users have found already.
 #[test]
 fn parts_that_are_asked_for_again() {

@@ -694,7 +694,7 @@ impl Compiler<'_> {
         });
         let passed = Outgoing {
             unit,
-            kind: OutKind::Pass { msg, edits: vec![] },
+            kind: OutKind::Pass { msg, edits: vec![], copy: 0 },
             fields: vec![],
             run: None,
             params: vec![],
@@ -716,7 +716,7 @@ impl Compiler<'_> {
         let msg = l.new_local("response", &Ty::Msg(unit));
         let passed = Outgoing {
             unit,
-            kind: OutKind::Pass { msg, edits: vec![] },
+            kind: OutKind::Pass { msg, edits: vec![], copy: 0 },
             fields: vec![],
             run: None,
             params: vec![],
@@ -749,7 +749,7 @@ impl Compiler<'_> {
             let Some(unit) = info.response else { continue };
             let mut l = Lower::new(self, info.module, Kind::OnFault);
             let msg = l.new_local("response", &Ty::Msg(unit));
-            let kind = OutKind::Pass { msg, edits: vec![] };
+            let kind = OutKind::Pass { msg, edits: vec![], copy: 0 };
             let answer = Outgoing {
                 unit,
                 kind,

@@ -73,6 +73,8 @@ pub enum OutKind {
     Pass {
         msg: ir::LocalId,
         edits: Vec<ir::Edit>,
+        /// Which `with` has made it; 0: it is the message itself.
+        copy: u32,
     },
 }
 

@@ -154,8 +154,8 @@ impl Lower<'_, '_> {
         // Edits of a way that goes on would hang in the air; sending the message after that is
         // refused. A reply ends the need: what follows it sends nothing more of the message.
         if !matches!(&val, Ok(v) if v.is_never()) && self.replied != Replied::Yes {
-            for (msg, _) in &self.pending[edits.min(self.pending.len())..] {
-                self.torn.push((*msg, self.span));
+            for edit in &self.pending[edits.min(self.pending.len())..] {
+                self.torn.push((edit.msg, self.span));
             }
         }
         self.pending.truncate(edits);

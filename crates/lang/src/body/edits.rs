@@ -17,6 +17,15 @@ use wireloom_ir as ir;
 use wireloom_syntax::ast::{self, Block, ClauseKind, Expr, ExprKind, Ident, ItemKind, Span, StmtKind as S};
 use wireloom_syntax::Diagnostic;
 
+/// An edit of a message that will be sent on, by a statement.
+#[derive(Clone)]
+pub struct Pending {
+    pub msg: ir::LocalId,
+    /// The copy that it concerns, as of [`OutKind::Pass`]; 0: the message and all of its copies.
+    pub copy: u32,
+    pub edit: Edit,
+}
+
 impl Lower<'_, '_> {
     /// Sets a field by an edit, where the condition holds. The field's new value is known then.
     pub fn edit_field(&mut self, target: &mut EditedMessage, m: &Member, e: &Expr, cond: Option<ir::Expr>) -> R<()> {
@@ -214,7 +223,7 @@ impl Lower<'_, '_> {
 
     /// A message on its way into a channel: a parsed one with its protocol's `forward` edits.
     pub fn forwarded(&mut self, o: &Outgoing, proto: ir::ProtocolId, response: bool, span: Span) -> R<ir::Outgoing> {
-        let (msg, mut edits) = match &o.kind {
+        let (msg, edits) = match &o.kind {
             OutKind::Built(_) => {
                 let body = self.read_whole(o, span)?;
                 return Ok(ir::Outgoing::Built {
@@ -223,7 +232,7 @@ impl Lower<'_, '_> {
                 });
             }
             OutKind::Inner => return Err(Reported),
-            OutKind::Pass { msg, edits } => (*msg, edits.clone()),
+            OutKind::Pass { msg, edits, copy } => (*msg, self.with_pending(*msg, edits, *copy)),
         };
         if self.torn.iter().any(|(m, _)| *m == msg) {
             return Err(self.cx.report(
@@ -232,7 +241,6 @@ impl Lower<'_, '_> {
                     .hint("send it on inside of the branch"),
             ));
         }
-        edits.extend(self.pending.iter().filter(|(m, _)| *m == msg).map(|(_, e)| e.clone()));
         let info = self.cx.protocols[proto.index()].clone();
         let ItemKind::Protocol(p) = &info.ast.kind else { return Err(Reported) };
         let blocks: Vec<&Block> = p
@@ -384,8 +392,39 @@ impl Lower<'_, '_> {
             }
             _ => return Err(Reported),
         };
-        self.pending.push((msg, edit));
+        let copy = self.copy_named(list);
+        self.pending.push(Pending { msg, copy, edit });
         Ok(())
+    }
+
+    /// The copy (`let c = m with { … }`) whose list this is; 0: it is one of the message itself.
+    fn copy_named(&self, list: &Expr) -> u32 {
+        let mut base = list;
+        while let ExprKind::Field(Some(inner), _) = &*base.kind {
+            base = inner;
+        }
+        let ExprKind::Name(n) = &*base.kind else { return 0 };
+        let Some((i, j)) = self.lookup(&n.name) else { return 0 };
+        match &self.scopes[i][j].val.kind {
+            Vk::Out(o) => match o.kind {
+                OutKind::Pass { copy, .. } => copy,
+                OutKind::Built(_) | OutKind::Inner => 0,
+            },
+            Vk::Pure(_) | Vk::Path(_) | Vk::Maybe(..) | Vk::Nothing => 0,
+        }
+    }
+
+    /// Edits that belong to a copy alone.
+    pub fn edits_of_copy(&self, msg: ir::LocalId, copy: u32) -> Vec<Edit> {
+        let own = |p: &&Pending| copy > 0 && p.msg == msg && p.copy == copy;
+        self.pending.iter().filter(own).map(|p| p.edit.clone()).collect()
+    }
+
+    /// The edits of a message with those that statements have made since: of itself, or of this
+    /// copy.
+    pub fn with_pending(&self, msg: ir::LocalId, edits: &[Edit], copy: u32) -> Vec<Edit> {
+        let own = |p: &&Pending| p.msg == msg && (p.copy == 0 || p.copy == copy);
+        edits.iter().cloned().chain(self.pending.iter().filter(own).map(|p| p.edit.clone())).collect()
     }
 
     fn remove_where(&mut self, list: &ir::Path, elem: &crate::ty::Elem, which: &Expr) -> R<(ir::LocalId, ir::Expr)> {

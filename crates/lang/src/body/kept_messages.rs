@@ -160,10 +160,9 @@ impl Lower<'_, '_> {
                 }
                 ir::Outgoing::Built { unit, body: self.read_whole(&o, span)? }
             }
-            OutKind::Pass { msg, edits } => {
+            OutKind::Pass { msg, edits, copy } => {
                 self.all_there(*msg, unit, span)?;
-                let mut edits = edits.clone();
-                edits.extend(self.pending.iter().filter(|(m, _)| m == msg).map(|(_, e)| e.clone()));
+                let edits = self.with_pending(*msg, edits, *copy);
                 self.finished(EditedMessage { unit, msg: *msg, known: o.fields.clone(), edits }, vec![], span)?
             }
         };

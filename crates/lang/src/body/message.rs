@@ -404,13 +404,15 @@ impl Lower<'_, '_> {
             return self.with_record(*r, e.clone(), fields);
         }
         let o = self.message_of(&v, base.span)?;
-        let OutKind::Pass { msg, edits } = &o.kind else {
+        let OutKind::Pass { msg, edits, copy } = &o.kind else {
             return Err(self.cx.report(
                 Diagnostic::error("E0429", span, "`with` changes a parsed message")
                     .hint("give the fields where the message is built"),
             ));
         };
-        let mut target = EditedMessage { unit: o.unit, msg: *msg, known: o.fields.clone(), edits: edits.clone() };
+        let mut edits = edits.clone();
+        edits.extend(self.edits_of_copy(*msg, *copy));
+        let mut target = EditedMessage { unit: o.unit, msg: *msg, known: o.fields.clone(), edits };
         for (n, e) in fields {
             let Some(m) = self.cx.units[o.unit.index()].member(&n.name).cloned() else {
                 return Err(self.cx.unknown_field(o.unit, n));
@@ -418,9 +420,10 @@ impl Lower<'_, '_> {
             self.edit_field(&mut target, &m, e, None)?;
         }
         let EditedMessage { unit, msg, known, edits } = target;
+        self.made_copies += 1;
         Ok(Val::out(Outgoing {
             unit,
-            kind: OutKind::Pass { msg, edits },
+            kind: OutKind::Pass { msg, edits, copy: self.made_copies },
             fields: known,
             run: None,
             params: vec![],

@@ -53,6 +53,7 @@ use crate::ir_builder as build;
 use crate::names::ModId;
 use crate::ty::Ty;
 use crate::val::{Val, Validity, Vk};
+use edits::Pending;
 use ir::{FaultKind, LocalId, StmtKind};
 use path_conditions::Fact;
 use std::collections::{HashMap, HashSet};
@@ -186,7 +187,9 @@ pub struct Lower<'c, 'a> {
     /// which of their parts count.
     pub asking: bool,
     /// Edits of messages that will be sent on.
-    pub pending: Vec<(LocalId, ir::Edit)>,
+    pub pending: Vec<Pending>,
+    /// Copies of messages that `with` has made.
+    pub made_copies: u32,
     /// Messages with edits made in a branch that went on.
     pub torn: Vec<(LocalId, Span)>,
     /// Most answers of the last `call all`.
@@ -320,6 +323,7 @@ impl<'c, 'a> Lower<'c, 'a> {
             origins: HashMap::new(),
             asking: false,
             pending: vec![],
+            made_copies: 0,
             torn: vec![],
             parts_max: sends::MAX_PARTS,
             raw_of: None,

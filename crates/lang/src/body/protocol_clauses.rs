@@ -210,11 +210,9 @@ impl Lower<'_, '_> {
         let judged = waits && self.has_clauses(o.unit);
         let asking = Asking { received: false, waits, judged };
         let (msg, mut edits) = match &o.kind {
-            OutKind::Pass { msg, edits } => (*msg, edits.clone()),
+            OutKind::Pass { msg, edits, copy } => (*msg, self.with_pending(*msg, edits, *copy)),
             OutKind::Built(_) | OutKind::Inner => return self.asked_of_built(proto, &o, span, asking),
         };
-        let own = |(m, e): &(ir::LocalId, Edit)| (*m == msg).then(|| e.clone());
-        edits.extend(self.pending.iter().filter_map(own));
         if edits.is_empty() {
             let parsed = self.handler.is_some_and(|h| h.req == msg && h.protocol == proto);
             return self.ask_for(proto, v, span, Asking { received: true, judged: judged && !parsed, ..asking });

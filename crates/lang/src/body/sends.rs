@@ -160,7 +160,7 @@ impl Lower<'_, '_> {
             (Ty::Msg(u), Vk::Path(ir::Path { root: ir::Root::Local(l), steps })) if steps.is_empty() => {
                 Ok(Rc::new(Outgoing {
                     unit: *u,
-                    kind: OutKind::Pass { msg: *l, edits: vec![] },
+                    kind: OutKind::Pass { msg: *l, edits: vec![], copy: 0 },
                     fields: vec![],
                     run: None,
                     params: vec![],
@@ -189,8 +189,9 @@ impl Lower<'_, '_> {
         Ok(match &o.kind {
             OutKind::Built(_) => ir::Outgoing::Built { unit: o.unit, body: self.read_whole(&o, span)? },
             OutKind::Inner => return Err(Reported),
-            OutKind::Pass { msg, edits } => {
+            OutKind::Pass { msg, edits, copy } => {
                 let mut edits = edits.clone();
+                edits.extend(self.edits_of_copy(*msg, *copy));
                 self.settle(o.unit, *msg, &o.fields, &mut edits);
                 ir::Outgoing::Pass { msg: *msg, edits }
             }
