@@ -152,16 +152,23 @@ fn large_transfers_in_both_directions() {
 /// The first message of a client. It has GREASE (RFC 8701) among ciphers, extensions, groups and
 /// versions. It has a name, protocols, and a key share that does not fit into one segment.
 fn hello() -> Vec<u8> {
+    hello_of(&[b"h2".as_slice(), b"http/1.1"], 0)
+}
+
+/// One with these protocols, and so many extensions more.
+fn hello_of(protocols: &[&[u8]], more: u16) -> Vec<u8> {
     let extension = |kind: u16, data: &[u8]| [&kind.to_be_bytes(), &(data.len() as u16).to_be_bytes(), data].concat();
+    let names: Vec<u8> = protocols.iter().flat_map(|p| [&[p.len() as u8], *p].concat()).collect();
     let long: Vec<u8> =
         [&[0x06, 0x44, 0x0a, 0x0a, 0, 1, 0, 0x11, 0xec, 0x04, 0xc0][..], &[7; 1216], &[0; 380]].concat();
     let extensions = [
         extension(0x0a0a, &[]),
         extension(0, b"\0\x0b\0\0\x08one.test"),
-        extension(16, b"\0\x0c\x02h2\x08http/1.1"),
+        extension(16, &[&(names.len() as u16).to_be_bytes(), &names[..]].concat()),
         extension(43, b"\x06\x3a\x3a\x03\x04\x03\x03"),
         extension(51, &long),
         extension(0xfafa, &[0]),
+        (0..more).flat_map(|n| extension(0x1000 + n, &[])).collect(),
     ]
     .concat();
     let body = [
@@ -212,7 +219,7 @@ fn listener(n: usize) -> (u16, Receiver<Vec<u8>>) {
 #[test]
 fn a_hello_in_any_records_and_segments_arrives_as_it_came() {
     let message = hello();
-    for n in [1500, 100, 50] {
+    for n in [1500, 100, 50, 5] {
         let whole = [records(&message, n), b"and more".to_vec()].concat();
         let (backend, told) = listener(whole.len());
         let (_router, port) = router(&[backend], &[]);
@@ -224,12 +231,17 @@ fn a_hello_in_any_records_and_segments_arrives_as_it_came() {
             assert!(seen == whole, "records of {n} in pieces of {piece}");
         }
     }
+    // As many names and extensions as fit in usual ones.
+    let many = hello_of(&[b"a-protocol".as_slice(); 300], 300);
     // The head of the message in records of one byte each.
-    let whole = [records(&message[..6], 1), records(&message[6..], 16384)].concat();
-    let (backend, told) = listener(whole.len());
-    let (_router, port) = router(&[backend], &[]);
-    Client::connect(port).send(&whole).expect("seen");
-    assert!(told.recv_timeout(Duration::from_secs(20)).expect("the server is asked") == whole);
+    for whole in [records(&many, 1500), records(&message[..6], 1)] {
+        let rest = if whole.len() < 100 { records(&message[6..], 16384) } else { vec![] };
+        let whole = [whole, rest].concat();
+        let (backend, told) = listener(whole.len());
+        let (_router, port) = router(&[backend], &[]);
+        Client::connect(port).send(&whole).expect("seen");
+        assert!(told.recv_timeout(Duration::from_secs(20)).expect("the server is asked") == whole);
+    }
 }
 
 #[test]
