@@ -115,6 +115,34 @@ print('done')
     );
 }
 
+/// A publisher that sends thousands of messages at once is not read until its subscriber has
+/// acknowledged most of them. None is lost.
+#[test]
+fn bursts_lose_nothing() {
+    let Some(python) = python::with("paho.mqtt") else { return };
+    let (broker, _) = broker();
+    paho(
+        &python,
+        broker.port,
+        "
+import socket, struct
+client('sub', ['burst'])
+s = socket.create_connection(('127.0.0.1', port))
+s.sendall(b'\\x10\\x0d\\0\\x04MQTT\\x04\\x02\\0\\0\\0\\x01p')
+count = 3000
+s.sendall(b''.join(b'\\x32\\x0d\\0\\x05burst' + struct.pack('>HI', 1 + n, n) for n in range(count)))
+acks, need = b'', 4 + 4 * count
+while len(acks) < need:
+    more = s.recv(65536)
+    assert more, len(acks)
+    acks += more
+until('all are there', lambda: len(got['sub']) >= count)
+assert [struct.unpack('>I', m[1])[0] for m in got['sub']] == list(range(count)), len(got['sub'])
+print('done')
+",
+    );
+}
+
 /// Topics that are no strings end their client (OASIS MQTT 3.1.1, section 1.5.3): a subscriber's
 /// library would fail at them. The other clients are served on.
 #[test]
