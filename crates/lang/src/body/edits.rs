@@ -19,7 +19,7 @@ use wireloom_syntax::Diagnostic;
 
 /// An edit of a message that will be sent on, by a statement.
 #[derive(Clone)]
-pub struct Pending {
+pub struct PendingEdit {
     pub msg: ir::LocalId,
     /// The copy that it concerns, as of [`OutKind::Pass`]; 0: the message and all of its copies.
     pub copy: u32,
@@ -393,7 +393,7 @@ impl Lower<'_, '_> {
             _ => return Err(Reported),
         };
         let copy = self.copy_named(list);
-        self.pending.push(Pending { msg, copy, edit });
+        self.pending.push(PendingEdit { msg, copy, edit });
         Ok(())
     }
 
@@ -416,14 +416,14 @@ impl Lower<'_, '_> {
 
     /// Edits that belong to a copy alone.
     pub fn edits_of_copy(&self, msg: ir::LocalId, copy: u32) -> Vec<Edit> {
-        let own = |p: &&Pending| copy > 0 && p.msg == msg && p.copy == copy;
+        let own = |p: &&PendingEdit| copy > 0 && p.msg == msg && p.copy == copy;
         self.pending.iter().filter(own).map(|p| p.edit.clone()).collect()
     }
 
     /// The edits of a message with those that statements have made since: of itself, or of this
     /// copy.
     pub fn with_pending(&self, msg: ir::LocalId, edits: &[Edit], copy: u32) -> Vec<Edit> {
-        let own = |p: &&Pending| p.msg == msg && (p.copy == 0 || p.copy == copy);
+        let own = |p: &&PendingEdit| p.msg == msg && (p.copy == 0 || p.copy == copy);
         edits.iter().cloned().chain(self.pending.iter().filter(own).map(|p| p.edit.clone())).collect()
     }
 

@@ -53,7 +53,7 @@ use crate::ir_builder as build;
 use crate::names::ModId;
 use crate::ty::Ty;
 use crate::val::{Val, Validity, Vk};
-use edits::Pending;
+use edits::PendingEdit;
 use ir::{FaultKind, LocalId, StmtKind};
 use path_conditions::Fact;
 use std::collections::{HashMap, HashSet};
@@ -187,7 +187,7 @@ pub struct Lower<'c, 'a> {
     /// which of their parts count.
     pub asking: bool,
     /// Edits of messages that will be sent on.
-    pub pending: Vec<Pending>,
+    pub pending: Vec<PendingEdit>,
     /// Copies of messages that `with` has made.
     pub made_copies: u32,
     /// Messages with edits made in a branch that went on.
