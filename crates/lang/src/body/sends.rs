@@ -203,6 +203,7 @@ impl Lower<'_, '_> {
             Sink::Reply { span: at, .. }
             | Sink::Call { span: at, .. }
             | Sink::Tell { span: at, .. }
+            | Sink::Ask { span: at, .. }
             | Sink::Deliver { span: at, .. }
             | Sink::Queue { span: at, .. }
             | Sink::Send { span: at, .. }
@@ -213,6 +214,7 @@ impl Lower<'_, '_> {
             Sink::Reply { .. }
             | Sink::Call { .. }
             | Sink::Tell { .. }
+            | Sink::Ask { .. }
             | Sink::Deliver { .. }
             | Sink::Queue { .. }
             | Sink::Send { .. }
@@ -278,6 +280,9 @@ impl Lower<'_, '_> {
                 );
             }
             Sink::Tell { to, span: at } => self.tell(&v, *to, span, *at)?,
+            Sink::Ask { upstream, within, span: at } => {
+                self.ask_upstream(&v, (*upstream, within.as_ref()), span, *at)?
+            }
             Sink::Deliver { to, span: at } => self.deliver_to(&v, to, span, *at)?,
             Sink::Queue { queue, span: at } => {
                 let unit = self.message_of(&v, span)?.unit;
@@ -347,7 +352,7 @@ impl Lower<'_, '_> {
             (ir::desc::PortKind::Connect(_), Some(p)) if self.cx.is_session(*p) => {
                 let d = Diagnostic::error("E0697", span, "each client has connections of its own to this port")
                     .label("whose connection?")
-                    .hint("keep one in a session, `session up: connection of db`, and send on it: `m -> up`");
+                    .hint("keep one in a session, `session up: connection of db`: `m -> up`, `call up(m)`");
                 Err(self.cx.report(d))
             }
             (ir::desc::PortKind::Connect(_), Some(p)) => Ok(*p),
@@ -435,7 +440,7 @@ impl Lower<'_, '_> {
     }
 
     /// How long the answer is awaited; none: as long as the port says.
-    fn within(&mut self, p: ir::PortId, within: Option<&Expr>) -> R<Option<ir::Expr>> {
+    pub(super) fn within(&mut self, p: ir::PortId, within: Option<&Expr>) -> R<Option<ir::Expr>> {
         let said = within.map(|w| self.expr_as(w, &Ty::Duration)).transpose()?;
         let Some(most) = self.longest_call() else { return Ok(said) };
         let by_port = self.cx.m.ports[p.index()].options.answer_timeout;
@@ -454,7 +459,7 @@ impl Lower<'_, '_> {
     }
 
     /// The message of a call goes to its server.
-    fn calls(&mut self, msg: &Expr, sink: &Sink) -> R<()> {
+    pub(super) fn calls(&mut self, msg: &Expr, sink: &Sink) -> R<()> {
         if self.deliver(msg, sink)?.is_never() {
             return Err(self.never_comes_back(msg.span));
         }
@@ -465,6 +470,9 @@ impl Lower<'_, '_> {
     fn issue(&mut self, e: &Expr) -> R<(ir::LocalId, ir::UnitId, ir::Expr)> {
         let ExprKind::Call1 { port, msg, within } = &*e.kind else { return Err(Reported) };
         self.can_call(e.span)?;
+        if let Some(upstream) = self.upstream_named(port) {
+            return self.issue_ask(upstream, msg, within.as_ref(), e.span);
+        }
         let (p, index) = self.target(port)?;
         let within = self.within(p, within.as_ref())?;
         let before = std::mem::take(&mut self.asked_args);
@@ -527,6 +535,7 @@ impl Lower<'_, '_> {
             FaultKind::BAD_REPLY,
             FaultKind::OVERLOAD,
             FaultKind::CANCELLED,
+            FaultKind::UNSPOKEN,
         ];
         let fault = |kind| vec![build::stmt(sp, StmtKind::Fault { kind, place })];
         let cases = kinds.iter().map(|k| (vec![u64::from(k.0)], fault(*k))).collect();
