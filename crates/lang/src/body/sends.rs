@@ -525,6 +525,11 @@ impl Lower<'_, '_> {
 
     /// The fault that a failed call is, when nobody catches it.
     fn fail(&mut self, status: ir::Expr, span: Span) {
+        self.fail_as(status, &[], span)
+    }
+
+    /// The same of a call that may be another fault, too.
+    fn fail_as(&mut self, status: ir::Expr, more: &[FaultKind], span: Span) {
         let place = self.place_id(span);
         let sp = self.cx.span(span);
         // `constraint`: the program sends what it has sent or read before.
@@ -535,13 +540,20 @@ impl Lower<'_, '_> {
             FaultKind::BAD_REPLY,
             FaultKind::OVERLOAD,
             FaultKind::CANCELLED,
-            FaultKind::UNSPOKEN,
         ];
+
         let fault = |kind| vec![build::stmt(sp, StmtKind::Fault { kind, place })];
-        let cases = kinds.iter().map(|k| (vec![u64::from(k.0)], fault(*k))).collect();
+        let cases = kinds.iter().chain(more).map(|k| (vec![u64::from(k.0)], fault(*k))).collect();
         let bad = build::cmp(BinOp::Ne, status.clone(), build::int(T_U16, 0));
         let switch = build::stmt(sp, StmtKind::Switch { on: status, cases, default: fault(FaultKind::LOST) });
         self.push(span, StmtKind::If { cond: bad, then: vec![switch], other: vec![] });
+    }
+
+    /// The fault that a call is, when it fails.
+    fn fail_call(&mut self, status: ir::Expr, e: &Expr) {
+        // A server that is asked in a conversation may have changed its protocol.
+        let asked = matches!(&*e.kind, ExprKind::Call1 { port, .. } if self.upstream_named(port).is_some());
+        self.fail_as(status, if asked { &[FaultKind::UNSPOKEN] } else { &[] }, e.span);
     }
 
     /// `call …` as a value; `or` is what follows `else`.
@@ -551,7 +563,7 @@ impl Lower<'_, '_> {
         }
         let (dst, unit, status) = self.issue(e)?;
         let Some(or) = or else {
-            self.fail(status, e.span);
+            self.fail_call(status, e);
             return Ok(self.bind_part(dst, unit, e.span));
         };
         let ok = build::cmp(BinOp::Eq, status, build::int(T_U16, 0));
@@ -588,7 +600,7 @@ impl Lower<'_, '_> {
         }
         let (dst, unit, status) = self.issue(e)?;
         let Some(or) = or else {
-            self.fail(status, e.span);
+            self.fail_call(status, e);
             let v = self.bind_part(dst, unit, e.span);
             return self.sink(v, sink, e.span);
         };
