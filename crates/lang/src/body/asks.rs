@@ -60,7 +60,7 @@ impl Lower<'_, '_> {
         let from = self.out.len();
         self.calls(msg, &Sink::Ask { upstream, within, span })?;
         let mut units = vec![];
-        ir::walk::stmts(&self.out[from..].to_vec(), &mut |s| {
+        ir::walk::stmts(&self.out[from..], &mut |s| {
             if let StmtKind::Ask { protocol, .. } = &s.kind {
                 let protocol = self.cx.m.spoken(Peer::Upstream(upstream), *protocol);
                 units.extend(protocol.and_then(|p| self.cx.m.protocols[p.index()].response));
@@ -96,9 +96,8 @@ impl Compiler<'_> {
         }
         for k in 0..n {
             for i in (0..n).filter(|i| waits[*i][k]).collect::<Vec<_>>() {
-                for j in 0..n {
-                    waits[i][j] |= waits[k][j];
-                }
+                let further = waits[k].clone();
+                waits[i].iter_mut().zip(further).for_each(|(waits, more)| *waits |= more);
             }
         }
         for (holds, ends, to, span) in found {
