@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define WL_ABI 27u
+#define WL_ABI 28u
 
 typedef struct wl_bytes { const uint8_t *p; uint32_t n; uint32_t _pad; } wl_bytes;
 
@@ -202,6 +202,7 @@ enum { WL_C_HOLD = 1,           /* store the whole reply (head and tail, contigu
                                    it is that one, and none for others                           */
        WL_C_NO_REPLY = 32, WL_C_REPEAT = 64, WL_C_PRIVATE = 128, /* as WL_M_*                       */
        WL_C_ENDS = 256,         /* it ends with its connection                                      */
+       WL_C_MATCHES = 512,      /* of ask(): the answer is the message that is no WL_M_STRAY with `ctx` */
        WL_C_PIPELINE = 4 };     /* by its protocol (`pipeline when`) the request may be sent
                                  * while answers to others are still due on the connection, and
                                  * sent again if that connection is lost */
@@ -250,6 +251,10 @@ typedef struct wl_host {
      * which is opened if its port has one instance. `proto`: of the message. tell(), open() and
      * change_protocol() answer 0, or the fault (WL_F_*) by which the message is lost. */
     uint32_t (*tell)(struct wl_task *, uint32_t to, uint32_t proto, wl_bytes head, uint32_t tail);   /* or WL_TO_PIECE, WL_TO_NONE */
+    /* As tell() to an upstream, and as call(): a part of the task is answered by the server's one
+     * message that answers this one. With WL_C_MATCHES `ctx` tells which: the values of its unit's
+     * `asked`, packed. Else the order of answers that are owed does. */
+    void (*ask)(struct wl_task *, uint32_t upstream, uint32_t proto, wl_bytes head, uint32_t tail, const wl_call *);
     /* Opens an upstream to an instance of its port. One that is open is closed before. `pooled`: as
      * one of the sessions of the pool of a key. If that is full, the upstream waits for a place. */
     uint32_t (*open)(struct wl_task *, uint32_t upstream, uint32_t index, uint32_t pooled, wl_bytes key);

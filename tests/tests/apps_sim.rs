@@ -47,6 +47,12 @@ fn ends_of_conversations() {
     all_hold(&["tests/programs/conversation_ends.loom".into()], &[]);
 }
 
+/// Handlers that ask their client's server.
+#[test]
+fn calls_in_conversations() {
+    all_hold(&["tests/programs/asks.loom".into(), "tests/programs/asks_beside.loom".into()], &[]);
+}
+
 #[test]
 fn sessions_of_one_port() {
     all_hold(&["tests/programs/sessions_of_one_port.loom".into()], &[]);

@@ -303,6 +303,11 @@ fn becomes() {
 }
 
 #[test]
+fn asks() {
+    compare_program("tests/programs/asks.loom", &[b"1?ann\n", b"2cbob\n", b"3xany\n", b"wann\n", b"nann\n", b"?any\n"]);
+}
+
+#[test]
 fn websocket_gateway() {
     let ask = b"GET /room HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
                 Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";

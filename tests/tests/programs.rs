@@ -5,6 +5,7 @@
 
 mod answer_storm;
 mod apps_sim;
+mod ask_storm;
 mod circles;
 mod cli_odds;
 mod compiler_fuzz;

@@ -409,6 +409,9 @@ impl<'g, 'm> BodyGen<'g, 'm> {
             StmtKind::Reply { msg, close } => self.reply(msg, *close),
             StmtKind::Send { port, index, msg } => self.send(*port, index, msg),
             StmtKind::Tell { to, protocol, msg, place } => self.tell((*to, *protocol), msg, *place),
+            StmtKind::Ask { upstream, protocol, msg, within, matched } => {
+                self.ask((*upstream, *protocol), msg, within.as_ref(), matched)
+            }
             StmtKind::Deliver { to, protocol, msg, place } => self.deliver((to, *protocol), msg, *place),
             StmtKind::Become { member, protocol, rest, place } => {
                 let (to, proto, rest) = (member.number(), protocol.0, u32::from(*rest));
@@ -785,7 +788,9 @@ fn call_flags(block: &Block) -> Vec<&'static str> {
     }
     let mut ops = Vec::new();
     walk::stmts(block, &mut |s| match &s.kind {
-        StmtKind::Call { .. } | StmtKind::Wait { .. } | StmtKind::AwaitBody => ops.push(Op::Call),
+        StmtKind::Call { .. } | StmtKind::Ask { .. } | StmtKind::Wait { .. } | StmtKind::AwaitBody => {
+            ops.push(Op::Call)
+        }
         StmtKind::Await { hold, hold_req, .. } => ops.push(Op::Await(*hold, *hold_req)),
         _ => {}
     });

@@ -289,6 +289,33 @@ impl<'m> BodyGen<'_, 'm> {
         self.unless_lost(place);
     }
 
+    /// `matched`: values that the answer is compared with.
+    pub fn ask(
+        &mut self,
+        (upstream, protocol): (UpstreamId, Option<ProtocolId>),
+        msg: &'m Outgoing,
+        within: Option<&Expr>,
+        matched: &[Expr],
+    ) {
+        let m = self.g.m;
+        let spoken = m.spoken(Peer::Upstream(upstream), protocol);
+        let response = spoken.and_then(|p| m.protocols[p.index()].response);
+        let flags = self.flags_of_call();
+        self.build(msg);
+        let timeout = within.map_or_else(|| "0".into(), |e| self.expr(e));
+        let mut ctx = String::from("WL_CTX_RESPONSE");
+        for (p, a) in response.iter().flat_map(|u| &m.unit(*u).asked).zip(matched) {
+            let value = self.expr(a);
+            ctx.push_str(&format!(" | ((uint64_t)({value}) & UINT64_C({:#x})) << {}", p.mask(), p.shift));
+        }
+        let matches = if matched.is_empty() { "" } else { " | WL_C_MATCHES" };
+        let (head, tail) = self.parts(msg);
+        line!(self, "{{ wl_call c_ = {{.timeout_ns = {timeout}, .ctx = {ctx}, .flags = {flags}{matches}}};");
+        self.check(within.is_some_and(Expr::may_fault) || matched.iter().any(Expr::may_fault));
+        let proto = spoken.map_or(0, |p| p.0);
+        line!(self, "x->core->host->ask(t, {}, {proto}, {head}, {tail}, &c_); }}", upstream.0);
+    }
+
     /// The values that name clients, as the host takes them: a pointer and a number. Opens a block.
     fn handles(&mut self, to: &Expr) -> String {
         let text = self.expr(to);

@@ -17,6 +17,7 @@ macro_rules! host_table {
             late: Some(wireloom_runtime::time_limit::late),
             keep: Some(keep),
             tell: Some(tell),
+            ask: Some(ask),
             open: Some(open),
             shut: Some(shut),
             deliver: Some(deliver),

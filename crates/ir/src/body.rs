@@ -170,6 +170,16 @@ pub enum StmtKind {
         msg: Outgoing,
         place: PlaceId,
     },
+    /// A message to an upstream, as by `Tell`, and a part of the task: the one message that answers
+    /// it. `matched`: values for [`Unit::asked`], with which the protocol finds the answer
+    /// ([`crate::Protocol::stray`]). Empty: it is found by the order of answers.
+    Ask {
+        upstream: UpstreamId,
+        protocol: Option<ProtocolId>,
+        msg: Outgoing,
+        within: Option<Expr>,
+        matched: Vec<Expr>,
+    },
     /// A message to each client that a handle or a list of them names. A client that is gone, or
     /// that takes its messages too slowly, gets none: a fault is counted at the place. The protocol
     /// is as in `Tell`.

@@ -211,6 +211,7 @@ impl Uses {
             SetSession(..)
             | Close
             | Tell { .. }
+            | Ask { .. }
             | OpenUpstream { .. }
             | CloseUpstream(_)
             | TakeUpstream { .. }

@@ -393,6 +393,9 @@ pub struct ProtocolDesc {
     /// A conversation: its clients' messages say whether they owe an answer (`owes when`).
     #[serde(default)]
     pub tells_owed: bool,
+    /// Of a conversation: fields tell which message answers another one (`matches`).
+    #[serde(default)]
+    pub tells_match: bool,
     /// Of a conversation, `up` and `down`: their units have parameters (`wl_program.context`).
     #[serde(default)]
     pub args: [bool; 2],

@@ -217,6 +217,7 @@ fn protocol_desc(m: &crate::Module, p: &crate::Protocol) -> ProtocolDesc {
         tells_drain: tells_drain(p),
         tells_idle: p.idle.is_some(),
         tells_owed: p.owes.is_some(),
+        tells_match: p.stray.is_some(),
         args: [!p.request_args.is_empty(), !p.response_args.is_empty()]
             .map(|args| args && p.sharing == Sharing::Session),
     }

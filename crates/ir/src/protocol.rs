@@ -121,6 +121,11 @@ impl Protocol {
 }
 
 impl Protocol {
+    /// Of a conversation: whether the order of messages tells which one ends an answer.
+    pub fn tells_answers(&self) -> bool {
+        self.owes.is_some() && self.settles.is_some()
+    }
+
     /// Conditions over a request.
     pub fn request_clauses(&self) -> [Option<&Expr>; 9] {
         let expects = self.expects.as_ref().map(|(_, e)| e);

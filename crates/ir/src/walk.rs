@@ -70,6 +70,11 @@ macro_rules! direct {
                     for e in response_args { f(e) }
                     for e in clauses { f(e) }
                 }
+                Ask { msg, within, matched, .. } => {
+                    $out_exprs(msg, f);
+                    if let Option::Some(e) = within { f(e) }
+                    for e in matched { f(e) }
+                }
                 BindPart { part, .. } => f(part),
                 Reply { msg, .. } | Tell { msg, .. } | Render { msg, .. } | Reread { msg, .. } => $out_exprs(msg, f),
                 OpenUpstream { index, key, .. } => { f(index); if let Option::Some(e) = key { f(e) } }
@@ -125,7 +130,7 @@ macro_rules! direct {
                 If { then, other, .. } => { f(then); f(other) }
                 Switch { cases, default, .. } => { for (_, b) in cases { f(b) } f(default) }
                 For { body, .. } | Loop { body, .. } | TableUpdate { body, .. } => f(body),
-                Call { msg, .. } | Reply { msg, .. } | Send { msg, .. } | Tell { msg, .. } | Deliver { msg, .. } | Render { msg, .. } | Reread { msg, .. } => $out_blocks(msg, f),
+                Call { msg, .. } | Reply { msg, .. } | Send { msg, .. } | Tell { msg, .. } | Ask { msg, .. } | Deliver { msg, .. } | Render { msg, .. } | Reread { msg, .. } => $out_blocks(msg, f),
                 Frame { act: FrameAct::Insert { parts, .. }, .. } | SendFrame { parts, .. } => for p in parts { f(& $($m)? p.body) },
                 Frame { act: FrameAct::Payload { body, .. }, .. } => f(body),
                 _ => {}
@@ -135,7 +140,7 @@ macro_rules! direct {
         /// The message that a statement sends.
         pub fn $outgoing(s: & $($m)? StmtKind) -> Option<& $($m)? Outgoing> {
             match s {
-                StmtKind::Call { msg, .. } | StmtKind::Reply { msg, .. } | StmtKind::Send { msg, .. } | StmtKind::Tell { msg, .. } | StmtKind::Deliver { msg, .. } | StmtKind::Render { msg, .. } | StmtKind::Reread { msg, .. } => Some(msg),
+                StmtKind::Call { msg, .. } | StmtKind::Reply { msg, .. } | StmtKind::Send { msg, .. } | StmtKind::Tell { msg, .. } | StmtKind::Ask { msg, .. } | StmtKind::Deliver { msg, .. } | StmtKind::Render { msg, .. } | StmtKind::Reread { msg, .. } => Some(msg),
                 _ => None,
             }
         }
@@ -418,9 +423,12 @@ fn stmt_locals_mut(s: &mut StmtKind, f: &mut dyn FnMut(&mut LocalId)) {
             f(dst);
             f(ok)
         }
-        Call { msg, .. } | Reply { msg, .. } | Send { msg, .. } | Tell { msg, .. } | Deliver { msg, .. } => {
-            outgoing_locals_mut(msg, f)
-        }
+        Call { msg, .. }
+        | Reply { msg, .. }
+        | Send { msg, .. }
+        | Tell { msg, .. }
+        | Ask { msg, .. }
+        | Deliver { msg, .. } => outgoing_locals_mut(msg, f),
         TableNext { cursor, key, value, more, masked, .. } => {
             for l in [cursor, key, value, more] {
                 f(l)

@@ -70,6 +70,7 @@ fn word(s: &StmtKind) -> &'static str {
         Send { .. } => "send",
         Close => "close",
         Tell { .. } => "tell",
+        Ask { .. } => "ask",
         Deliver { .. } => "deliver",
         OpenUpstream { .. } => "open",
         CloseUpstream(_) => "shut",

@@ -32,6 +32,7 @@ impl Compiler<'_> {
             let fits = match &c.kind {
                 ClauseKind::Up(..) | ClauseKind::Down(..) | ClauseKind::Session { .. } => true,
                 ClauseKind::OnFault { .. } | ClauseKind::OnReset { .. } | ClauseKind::ServerFirst => true,
+                ClauseKind::Matches { .. } => true,
                 ClauseKind::Sharing(kind) => *kind == SharingKind::Session,
                 ClauseKind::Flag { flag, .. } => matches!(
                     flag,
@@ -49,7 +50,7 @@ impl Compiler<'_> {
             if !fits {
                 let d = bad("this clause is about requests and their answers", c.span)
                     .label("not in a conversation")
-                    .hint("messages `up` and `down` are not tied to each other");
+                    .hint("messages `up` and `down` are tied to each other by `call up(m)` only");
                 return Err(self.report(d));
             }
         }

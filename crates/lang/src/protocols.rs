@@ -401,12 +401,13 @@ impl Compiler<'_> {
             return Err(self.error("E0612", span, "this is said twice"));
         }
         self.distinct(values.iter().map(|(n, _)| n))?;
+        let (asks, answers) = if self.is_session(id) { ("up", "down") } else { ("request", "response") };
         let from = self.m.units[unit.index()].asked.len();
         let there = self.keep(unit, "", &Ty::Bool, span)?;
         let (mut kept, mut types) = (vec![], vec![Ty::Bool]);
         for (name, e) in values {
             let mut l = Lower::new(self, module, Kind::Clause);
-            let ident = Ident { name: "request".into(), span: e.span };
+            let ident = Ident { name: asks.into(), span: e.span };
             l.bind_all(&[(ident, Val::path(Ty::Msg(info.request), build::this()))]);
             let v = l.expr(e, None)?;
             let v = l.defined(v, e.span)?;
@@ -420,7 +421,7 @@ impl Compiler<'_> {
         }
         let mut l = Lower::new(self, module, Kind::Clause);
         l.params_of = Some((Root::This, unit));
-        let ident = Ident { name: "response".into(), span: when.span };
+        let ident = Ident { name: answers.into(), span: when.span };
         l.bind_all(&[(ident, Val::path(Ty::Msg(unit), build::this()))]);
         l.bind_all(&kept);
         let c = l.cond(when)?;

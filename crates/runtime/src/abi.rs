@@ -7,7 +7,7 @@
 use std::ffi::c_void;
 use std::os::raw::c_int;
 
-pub const WL_ABI: u32 = 27;
+pub const WL_ABI: u32 = 28;
 
 // Results of parse() and tail().
 pub const WL_MORE: c_int = 0;
@@ -109,6 +109,7 @@ pub const WL_C_NO_REPLY: u32 = 32;
 pub const WL_C_REPEAT: u32 = 64;
 pub const WL_C_PRIVATE: u32 = 128;
 pub const WL_C_ENDS: u32 = 256;
+pub const WL_C_MATCHES: u32 = 512;
 
 // Operations of crypto().
 pub const WL_X_AES_CTR: u32 = crate::crypto::op::Op::AesCtr as u32;
@@ -374,6 +375,7 @@ pub struct wl_host {
     pub pause: Option<unsafe extern "C" fn(*mut wl_core)>,
     pub keep: Option<unsafe extern "C" fn(*mut wl_task, wl_bytes) -> c_int>,
     pub tell: Option<unsafe extern "C" fn(*mut wl_task, u32, u32, wl_bytes, u32) -> u32>,
+    pub ask: Option<unsafe extern "C" fn(*mut wl_task, u32, u32, wl_bytes, u32, *const wl_call)>,
     pub open: Option<unsafe extern "C" fn(*mut wl_task, u32, u32, u32, wl_bytes) -> u32>,
     pub shut: Option<unsafe extern "C" fn(*mut wl_task, u32)>,
     pub deliver: Option<unsafe extern "C" fn(*mut wl_task, *const u64, u32, wl_bytes, u32, u32, u32)>,
@@ -402,7 +404,9 @@ impl wl_host {
         unsafe extern "C" fn upstream_fact(_: *mut wl_task, _: u32, _: u32) -> u64 {
             0
         }
+        unsafe extern "C" fn ask(_: *mut wl_task, _: u32, _: u32, _: wl_bytes, _: u32, _: *const wl_call) {}
         wl_host {
+            ask: Some(ask),
             pool: Some(pool),
             take: Some(take),
             pooled: Some(pooled),

@@ -444,8 +444,9 @@ fn has_effect(desc: &Desc, number: usize, option: &str) -> Result<(), String> {
     let spoken: Vec<_> = port.protocols.iter().filter_map(|p| desc.protocols.get(*p as usize)).collect();
     let sharing: Vec<_> = spoken.iter().map(|p| p.sharing).collect();
     let talks = sharing.contains(&Sharing::Session);
-    if option == "answer_timeout" && !listen && talks && !spoken.iter().any(|p| p.tells_owed) {
-        return Err("the protocol does not say which messages a server answers (`owes when`)".into());
+    let answers = spoken.iter().any(|p| p.tells_owed || p.tells_match);
+    if option == "answer_timeout" && !listen && talks && !answers {
+        return Err("the protocol does not say which messages a server answers (`owes when`, `matches`)".into());
     }
     if !port_options::applies(option, listen) {
         return Err(format!(

@@ -315,6 +315,7 @@ pub fn protocol(exclusive: bool) -> ProtocolDesc {
         tells_drain: false,
         tells_idle: false,
         tells_owed: false,
+        tells_match: false,
         args: [false; 2],
     }
 }

@@ -36,6 +36,14 @@ pub enum HandlerAct {
         proto: u32,
         bytes: Vec<u8>,
     },
+    Ask {
+        upstream: u32,
+        proto: u32,
+        bytes: Vec<u8>,
+        timeout: u64,
+        ctx: u64,
+        matches: bool,
+    },
     Deliver {
         to: Vec<u64>,
         proto: u32,
@@ -134,6 +142,8 @@ const WAIT: u32 = u32::MAX;
 
 struct Issued {
     port: u32,
+    /// The protocol in which an upstream was asked.
+    asked: Option<u32>,
     ctx: u64,
     flags: u32,
 }
@@ -384,8 +394,11 @@ impl<'a> Mock<'a> {
         }
         let answer = if answers.is_empty() { None } else { answers.get(*given % answers.len()) };
         *given += 1;
-        let protocol = self.m.ports[call.port as usize].protocols[0];
-        match (answer, self.m.protocols[protocol.index()].response) {
+        let protocol = match call.asked {
+            Some(protocol) => protocol as usize,
+            None => self.m.ports[call.port as usize].protocols[0].index(),
+        };
+        match (answer, self.m.protocols[protocol].response) {
             (Some(MockAnswer::Bytes(b)), Some(unit)) => {
                 self.keep(unit.0, call.ctx, b, call.flags & WL_C_HOLD != 0).unwrap_or_else(|| lost(WL_F_BAD_REPLY))
             }
@@ -465,7 +478,7 @@ unsafe extern "C" fn call(t: *mut wl_task, port: u32, index: u32, head: wl_bytes
         }
         let clauses = c.flags & !(WL_C_HOLD | WL_C_HOLD_REQ | WL_C_PIECES);
         n.acts.push(HandlerAct::Call { port, index, bytes, timeout: c.timeout_ns, ctx: c.ctx, clauses });
-        n.issued.push(Issued { port, ctx: c.ctx, flags: c.flags });
+        n.issued.push(Issued { port, asked: None, ctx: c.ctx, flags: c.flags });
     }
 }
 
@@ -521,6 +534,17 @@ unsafe extern "C" fn tell(t: *mut wl_task, to: u32, proto: u32, head: wl_bytes, 
         } else {
             WL_F_NONE
         }
+    }
+}
+
+unsafe extern "C" fn ask(t: *mut wl_task, upstream: u32, proto: u32, head: wl_bytes, tail: u32, c: *const wl_call) {
+    // SAFETY: as for call.
+    unsafe {
+        let (n, c) = (notes((*t).core), *c);
+        let bytes = joined(n, head, tail);
+        let matches = c.flags & WL_C_MATCHES != 0;
+        n.acts.push(HandlerAct::Ask { upstream, proto, bytes, timeout: c.timeout_ns, ctx: c.ctx, matches });
+        n.issued.push(Issued { port: 0, asked: Some(proto), ctx: c.ctx, flags: c.flags });
     }
 }
 
@@ -599,7 +623,7 @@ unsafe extern "C" fn wait(t: *mut wl_task, table: u32, _: u64, timeout: u64, fla
     unsafe {
         let n = notes((*t).core);
         n.acts.push(HandlerAct::Wait { table, timeout });
-        n.issued.push(Issued { port: WAIT, ctx: 0, flags });
+        n.issued.push(Issued { port: WAIT, asked: None, ctx: 0, flags });
     }
 }
 

@@ -72,6 +72,15 @@ pub enum Op {
         index: Expr,
         msg: Out,
     },
+    Ask {
+        upstream: UpstreamId,
+        proto: u32,
+        msg: Out,
+        within: Option<Expr>,
+        matched: Vec<Expr>,
+        hold: bool,
+        hold_req: bool,
+    },
     Tell {
         to: Peer,
         proto: u32,

@@ -366,6 +366,24 @@ pub fn outward(env: &Env, op: &Op, locals: &mut Vec<Value>) -> Res<()> {
             let kind = tell.map_or(0, |f| unsafe { f(a.task, to.number(), *proto, head, ready.tail) });
             lost(kind, *place)
         }
+        Op::Ask { upstream, proto, msg, within, matched, hold, hold_req } => {
+            let here = Env { locals, ..*env };
+            let timeout_ns = within.as_ref().map_or(Ok(0), |e| here.int(e))? as u64;
+            let values = here.all(matched)?;
+            let response = env.module.protocols.get(*proto as usize).and_then(|p| p.response);
+            let asked = response.map_or(&[][..], |u| &env.module.unit(u).asked);
+            let ctx = WL_CTX_RESPONSE | grammar::pack(asked, &values);
+            let flags = if *hold { WL_C_HOLD } else { 0 } | if *hold_req { WL_C_HOLD_REQ } else { 0 };
+            let flags = flags | if values.is_empty() { 0 } else { WL_C_MATCHES };
+            let call = wl_call { timeout_ns, ctx, flags, _pad: 0 };
+            let ready = outgoing::build(env, a, msg, locals)?;
+            let head = a.head(&ready)?;
+            // SAFETY: as for reply; `call` is read before the function returns.
+            if let Some(f) = unsafe { (*a.core().host).ask } {
+                unsafe { f(a.task, upstream.0, *proto, head, ready.tail, &call) };
+            }
+            Ok(())
+        }
         Op::Deliver { to, proto, msg, place } => {
             let to = handles(&Env { locals, ..*env }, to)?;
             let ready = outgoing::build(env, a, msg, locals)?;

@@ -120,6 +120,11 @@ impl Flattener<'_> {
                 let (msg, proto) = (self.out(msg), self.spoken(*to, *protocol));
                 self.emit(Op::Tell { to: *to, proto, msg, place: *place });
             }
+            StmtKind::Ask { upstream, protocol, msg, within, matched } => {
+                let (msg, proto) = (self.out(msg), self.spoken(Peer::Upstream(*upstream), *protocol));
+                let (upstream, within, matched) = (*upstream, within.clone(), matched.clone());
+                self.emit(Op::Ask { upstream, proto, msg, within, matched, hold: false, hold_req: false });
+            }
             StmtKind::Deliver { to, protocol, msg, place } => {
                 let (msg, proto) = (self.out(msg), self.spoken(Peer::Client, *protocol));
                 self.emit(Op::Deliver { to: to.clone(), proto, msg, place: *place });
@@ -280,7 +285,7 @@ fn hold_calls(ops: &mut [Op]) {
     for (i, op) in ops.iter_mut().enumerate() {
         let Some((_, h, r)) = marks.iter().find(|m| m.0 > i).or(marks.first()) else { continue };
         match op {
-            Op::Call { hold, hold_req, .. } => (*hold, *hold_req) = (*h, *r),
+            Op::Call { hold, hold_req, .. } | Op::Ask { hold, hold_req, .. } => (*hold, *hold_req) = (*h, *r),
             Op::Wait { hold_req, .. } | Op::AwaitBody { hold_req } => *hold_req = *r,
             _ => {}
         }

@@ -382,6 +382,8 @@ unsafe extern "C" fn tell(_: *mut wl_task, _: u32, _: u32, _: wl_bytes, _: u32) 
     WL_F_LOST
 }
 
+unsafe extern "C" fn ask(_: *mut wl_task, _: u32, _: u32, _: wl_bytes, _: u32, _: *const wl_call) {}
+
 unsafe extern "C" fn open(_: *mut wl_task, _: u32, _: u32, _: u32, _: wl_bytes) -> u32 {
     WL_F_LOST
 }

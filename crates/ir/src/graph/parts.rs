@@ -223,7 +223,7 @@ impl Maker<'_> {
             let act = matches!(s.kind, StmtKind::Frame { act: FrameAct::Send { .. }, .. });
             sends |= act || matches!(s.kind, StmtKind::Output { .. } | StmtKind::SendFrame { .. });
             sends |= matches!(s.kind, StmtKind::Send { .. } | StmtKind::Call { .. });
-            sends |= matches!(s.kind, StmtKind::Tell { .. } | StmtKind::Deliver { .. });
+            sends |= matches!(s.kind, StmtKind::Tell { .. } | StmtKind::Ask { .. } | StmtKind::Deliver { .. });
         });
         (!sends).then(|| (first, name.to_string()))
     }
@@ -300,6 +300,9 @@ impl Maker<'_> {
             | StmtKind::SendFrame { port, .. }
             | StmtKind::Send { port, .. } => to.push((Ok(*port), EdgeKind::Message)),
             StmtKind::Tell { to: peer, .. } => to.extend(m.port_of(*peer).map(|p| (Ok(p), EdgeKind::Message))),
+            StmtKind::Ask { upstream, .. } => {
+                to.extend(m.port_of(Peer::Upstream(*upstream)).map(|p| (Ok(p), EdgeKind::Exchange)))
+            }
             StmtKind::Deliver { .. } => to.extend(m.port_of(Peer::Client).map(|p| (Ok(p), EdgeKind::Message))),
             StmtKind::Call { port, .. } => to.push((Ok(*port), EdgeKind::Exchange)),
             StmtKind::Count(counter, _) => counters.push(*counter),

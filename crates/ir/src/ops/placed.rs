@@ -97,6 +97,7 @@ fn row(s: &StmtKind) -> Row {
         | StmtKind::Send { .. }
         | Close
         | Tell { .. }
+        | Ask { .. }
         | Deliver { .. }
         | Dismiss(_)
         | OpenUpstream { .. }

@@ -92,6 +92,7 @@ impl KnownConditions<'_> {
             | StmtKind::Send { .. }
             | StmtKind::Close
             | StmtKind::Tell { .. }
+            | StmtKind::Ask { .. }
             | StmtKind::Deliver { .. }
             | StmtKind::Dismiss(_)
             | StmtKind::OpenUpstream { .. }
@@ -413,6 +414,7 @@ fn changed(s: &StmtKind, f: &mut dyn FnMut(LocalId)) {
         | StmtKind::Reply { msg, .. }
         | StmtKind::Send { msg, .. }
         | StmtKind::Tell { msg, .. }
+        | StmtKind::Ask { msg, .. }
         | StmtKind::Deliver { msg, .. }
         | StmtKind::Render { msg, .. }
         | StmtKind::Reread { msg, .. } => {

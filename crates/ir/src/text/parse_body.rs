@@ -136,6 +136,16 @@ impl Parser {
                 let (msg, span) = self.message()?;
                 Ok(Stmt { kind: StmtKind::Tell { to, protocol, msg, place }, span })
             }
+            "ask" => {
+                let to = self.peer()?;
+                let Peer::Upstream(upstream) = to else { return self.error("only an upstream is asked") };
+                let protocol = self.in_protocol()?;
+                self.word("args")?;
+                let matched = self.list(Self::expr)?;
+                let within = if self.eat_word("within") { Some(self.expr()?) } else { None };
+                let (msg, span) = self.message()?;
+                Ok(Stmt { kind: StmtKind::Ask { upstream, protocol, msg, within, matched }, span })
+            }
             "deliver" => {
                 let (to, protocol, place) = (self.key()?, self.in_protocol()?, self.place()?);
                 let (msg, span) = self.message()?;

@@ -124,6 +124,13 @@ impl Printer<'_> {
                 let head = format!("tell {}{} at {}", self.peer(*to), self.in_protocol(*protocol), place.0);
                 self.message(&head, msg, &end, locals);
             }
+            StmtKind::Ask { upstream, protocol, msg, within, matched } => {
+                let args: Vec<String> = matched.iter().map(|e| self.expr_of(e, locals)).collect();
+                let within = within.as_ref().map_or(String::new(), |e| format!(" within {}", self.expr_of(e, locals)));
+                let (to, protocol) = (self.peer(Peer::Upstream(*upstream)), self.in_protocol(*protocol));
+                let head = format!("ask {to}{protocol} args ({}){within}", args.join(", "));
+                self.message(&head, msg, &end, locals);
+            }
             StmtKind::Deliver { to, protocol, msg, place } => {
                 let (to, protocol) = (self.expr_of(to, locals), self.in_protocol(*protocol));
                 let head = format!("deliver [{to}]{protocol} at {}", place.0);

@@ -578,6 +578,25 @@ impl<'a> Flow<'a, '_, '_> {
                 }
                 self.c.fault(path, FaultKind::LOST, *place);
             }
+            StmtKind::Ask { upstream, protocol, msg, within, matched } => {
+                self.c.need(self.code.conn, path, "there is no conversation here");
+                let time = within.as_ref().is_none_or(|e| self.c.is_uint(e.ty));
+                self.c.need(time, path, "a time to wait that is no number");
+                let to = Peer::Upstream(*upstream);
+                match self.c.m.told(to, *protocol) {
+                    Some(unit) => self.message(here, msg, unit, state),
+                    None => self.error(path, "there is no such member of a conversation"),
+                }
+                let fit =
+                    self.c.m.spoken(to, *protocol).and_then(|p| self.c.m.protocols.get(p.index())).is_some_and(|p| {
+                        let asked = p.response.map_or(&[][..], |u| &self.c.m.unit(u).asked);
+                        let same = matched.iter().zip(asked).all(|(e, a)| self.c.same(e.ty, a.ty));
+                        let tied = matched.is_empty() == p.stray.is_none() && (p.stray.is_some() || p.tells_answers());
+                        matched.len() <= asked.len() && same && tied
+                    });
+                self.c.need(fit, path, "nothing tells which message is the answer");
+                state.calls = true;
+            }
             StmtKind::Deliver { to, protocol, msg, place } => {
                 self.c.need(self.c.is_handles(to.ty), path, "a message is delivered to a value that is no handle");
                 match self.c.m.told(Peer::Client, *protocol) {

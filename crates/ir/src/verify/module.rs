@@ -565,6 +565,7 @@ impl Checker<'_> {
             walk::stmts(&m.handlers[h.index()].body.block, &mut |s| match s.kind {
                 StmtKind::Send { port, .. } => astray |= port != g.to,
                 StmtKind::Call { .. }
+                | StmtKind::Ask { .. }
                 | StmtKind::Wait { .. }
                 | StmtKind::AwaitBody
                 | StmtKind::Await { .. }

@@ -268,6 +268,8 @@ impl Compiler<'_> {
             ir::walk::stmts(&body.block, &mut |s| {
                 if let ir::StmtKind::Tell { to: ir::Peer::Upstream(u), .. } = &s.kind {
                     unopened.insert(u.index());
+                } else if let ir::StmtKind::Ask { upstream: u, .. } = &s.kind {
+                    unopened.insert(u.index());
                 } else if let ir::StmtKind::OpenUpstream { upstream: u, .. }
                 | ir::StmtKind::TakeUpstream { upstream: u, .. } = &s.kind
                 {

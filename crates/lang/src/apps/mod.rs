@@ -126,6 +126,7 @@ impl Compiler<'_> {
         self.unhandled(module);
         self.unhandled_upstreams(module);
         self.unopened_upstreams();
+        self.asks_that_wait_for_themselves();
         self.unneeded_clauses();
         self.check_holds();
         self.kept_numbers();

@@ -198,7 +198,8 @@ impl Compiler<'_> {
                 });
                 continue;
             }
-            if n.name == "answer_timeout" && options.answer_timeout == 0 && !self.says(&protocols, is_owes) {
+            let silent = !self.says(&protocols, is_owes) && !self.says(&protocols, is_matches);
+            if n.name == "answer_timeout" && options.answer_timeout == 0 && silent {
                 let d = Diagnostic::error(
                     "E0641",
                     n.span,
@@ -487,6 +488,10 @@ impl Compiler<'_> {
 
 fn is_owes(c: &ast::ClauseKind) -> bool {
     matches!(c, ast::ClauseKind::Flag { flag: ast::FlagKind::Owes, .. })
+}
+
+fn is_matches(c: &ast::ClauseKind) -> bool {
+    matches!(c, ast::ClauseKind::Matches { .. })
 }
 
 fn is_pipeline(c: &ast::ClauseKind) -> bool {

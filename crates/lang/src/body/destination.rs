@@ -28,6 +28,12 @@ pub enum Sink {
         to: ir::Peer,
         span: Span,
     },
+    /// To an upstream of the conversation at hand, which is to answer.
+    Ask {
+        upstream: ir::UpstreamId,
+        within: Option<ir::Expr>,
+        span: Span,
+    },
     /// To the clients that handles name.
     Deliver {
         to: ir::Expr,

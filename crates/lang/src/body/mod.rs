@@ -3,6 +3,7 @@
 //! statements that it needs go to `out`, with guards for operations that can fail.
 
 pub mod addresses;
+mod asks;
 pub mod assign;
 mod become_protocol;
 pub mod built_message;
@@ -414,6 +415,7 @@ impl<'c, 'a> Lower<'c, 'a> {
                     | StmtKind::Reply { .. }
                     | StmtKind::Send { .. }
                     | StmtKind::Tell { .. }
+                    | StmtKind::Ask { .. }
                     | StmtKind::Deliver { .. }
                     | StmtKind::Dismiss(_)
                     | StmtKind::Output { .. }
@@ -451,6 +453,7 @@ impl<'c, 'a> Lower<'c, 'a> {
                 | Reply { .. }
                 | Send { .. }
                 | Tell { .. }
+                | Ask { .. }
                 | Deliver { .. }
                 | Dismiss(_)
                 | OpenUpstream { .. }

@@ -41,7 +41,9 @@ impl Lower<'_, '_> {
             return Err(self.cx.report(d));
         }
         let at = match sink {
-            Sink::Call { span, .. } | Sink::Send { span, .. } | Sink::Tell { span, .. } => *span,
+            Sink::Call { span, .. } | Sink::Send { span, .. } | Sink::Tell { span, .. } | Sink::Ask { span, .. } => {
+                *span
+            }
             Sink::Reply { .. } | Sink::Deliver { .. } | Sink::Queue { .. } | Sink::Check { .. } => return Ok(()),
         };
         if let Some(first) = self.passed.insert((msg, Passed::Sent), at) {

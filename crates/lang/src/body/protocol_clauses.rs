@@ -447,7 +447,7 @@ impl Lower<'_, '_> {
     /// The values of `matches`, at their places among those of other protocols with the same
     /// answers.
     #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
-    fn kept_for_answer(&mut self, info: &crate::items::ProtocolInfo) -> R<Vec<ir::Expr>> {
+    pub(super) fn kept_for_answer(&mut self, info: &crate::items::ProtocolInfo) -> R<Vec<ir::Expr>> {
         let ItemKind::Protocol(p) = &info.ast.kind else { return Err(Reported) };
         let values = p.clauses.iter().find_map(|c| match &c.kind {
             ClauseKind::Matches { values, .. } => Some(values),

@@ -204,6 +204,7 @@ impl Lower<'_, '_> {
             Sink::Reply { span: at, .. }
             | Sink::Call { span: at, .. }
             | Sink::Tell { span: at, .. }
+            | Sink::Ask { span: at, .. }
             | Sink::Deliver { span: at, .. }
             | Sink::Queue { span: at, .. }
             | Sink::Send { span: at, .. }
@@ -214,6 +215,7 @@ impl Lower<'_, '_> {
             Sink::Reply { .. }
             | Sink::Call { .. }
             | Sink::Tell { .. }
+            | Sink::Ask { .. }
             | Sink::Deliver { .. }
             | Sink::Queue { .. }
             | Sink::Send { .. }
@@ -279,6 +281,9 @@ impl Lower<'_, '_> {
                 );
             }
             Sink::Tell { to, span: at } => self.tell(&v, *to, span, *at)?,
+            Sink::Ask { upstream, within, span: at } => {
+                self.ask_upstream(&v, (*upstream, within.as_ref()), span, *at)?
+            }
             Sink::Deliver { to, span: at } => self.deliver_to(&v, to, span, *at)?,
             Sink::Queue { queue, span: at } => {
                 let unit = self.message_of(&v, span)?.unit;
@@ -348,7 +353,7 @@ impl Lower<'_, '_> {
             (ir::desc::PortKind::Connect(_), Some(p)) if self.cx.is_session(*p) => {
                 let d = Diagnostic::error("E0697", span, "each client has connections of its own to this port")
                     .label("whose connection?")
-                    .hint("keep one in a session, `session up: connection of db`, and send on it: `m -> up`");
+                    .hint("keep one in a session, `session up: connection of db`: `m -> up`, `call up(m)`");
                 Err(self.cx.report(d))
             }
             (ir::desc::PortKind::Connect(_), Some(p)) => Ok(*p),
@@ -436,7 +441,7 @@ impl Lower<'_, '_> {
     }
 
     /// How long the answer is awaited; none: as long as the port says.
-    fn within(&mut self, p: ir::PortId, within: Option<&Expr>) -> R<Option<ir::Expr>> {
+    pub(super) fn within(&mut self, p: ir::PortId, within: Option<&Expr>) -> R<Option<ir::Expr>> {
         let said = within.map(|w| self.expr_as(w, &Ty::Duration)).transpose()?;
         let Some(most) = self.longest_call() else { return Ok(said) };
         let by_port = self.cx.m.ports[p.index()].options.answer_timeout;
@@ -455,7 +460,7 @@ impl Lower<'_, '_> {
     }
 
     /// The message of a call goes to its server.
-    fn calls(&mut self, msg: &Expr, sink: &Sink) -> R<()> {
+    pub(super) fn calls(&mut self, msg: &Expr, sink: &Sink) -> R<()> {
         if self.deliver(msg, sink)?.is_never() {
             return Err(self.never_comes_back(msg.span));
         }
@@ -466,6 +471,9 @@ impl Lower<'_, '_> {
     fn issue(&mut self, e: &Expr) -> R<(ir::LocalId, ir::UnitId, ir::Expr)> {
         let ExprKind::Call1 { port, msg, within } = &*e.kind else { return Err(Reported) };
         self.can_call(e.span)?;
+        if let Some(upstream) = self.upstream_named(port) {
+            return self.issue_ask(upstream, msg, within.as_ref(), e.span);
+        }
         let (p, index) = self.target(port)?;
         let within = self.within(p, within.as_ref())?;
         let before = std::mem::take(&mut self.asked_args);
@@ -518,6 +526,11 @@ impl Lower<'_, '_> {
 
     /// The fault that a failed call is, when nobody catches it.
     fn fail(&mut self, status: ir::Expr, span: Span) {
+        self.fail_as(status, &[], span)
+    }
+
+    /// The same of a call that may be another fault, too.
+    fn fail_as(&mut self, status: ir::Expr, more: &[FaultKind], span: Span) {
         let place = self.place_id(span);
         let sp = self.cx.span(span);
         // `constraint`: the program sends what it has sent or read before.
@@ -529,11 +542,19 @@ impl Lower<'_, '_> {
             FaultKind::OVERLOAD,
             FaultKind::CANCELLED,
         ];
+
         let fault = |kind| vec![build::stmt(sp, StmtKind::Fault { kind, place })];
-        let cases = kinds.iter().map(|k| (vec![u64::from(k.0)], fault(*k))).collect();
+        let cases = kinds.iter().chain(more).map(|k| (vec![u64::from(k.0)], fault(*k))).collect();
         let bad = build::cmp(BinOp::Ne, status.clone(), build::int(T_U16, 0));
         let switch = build::stmt(sp, StmtKind::Switch { on: status, cases, default: fault(FaultKind::LOST) });
         self.push(span, StmtKind::If { cond: bad, then: vec![switch], other: vec![] });
+    }
+
+    /// The fault that a call is, when it fails.
+    fn fail_call(&mut self, status: ir::Expr, e: &Expr) {
+        // A server that is asked in a conversation may have changed its protocol.
+        let asked = matches!(&*e.kind, ExprKind::Call1 { port, .. } if self.upstream_named(port).is_some());
+        self.fail_as(status, if asked { &[FaultKind::UNSPOKEN] } else { &[] }, e.span);
     }
 
     /// `call …` as a value; `or` is what follows `else`.
@@ -543,7 +564,7 @@ impl Lower<'_, '_> {
         }
         let (dst, unit, status) = self.issue(e)?;
         let Some(or) = or else {
-            self.fail(status, e.span);
+            self.fail_call(status, e);
             return Ok(self.bind_part(dst, unit, e.span));
         };
         let ok = build::cmp(BinOp::Eq, status, build::int(T_U16, 0));
@@ -580,7 +601,7 @@ impl Lower<'_, '_> {
         }
         let (dst, unit, status) = self.issue(e)?;
         let Some(or) = or else {
-            self.fail(status, e.span);
+            self.fail_call(status, e);
             let v = self.bind_part(dst, unit, e.span);
             return self.sink(v, sink, e.span);
         };

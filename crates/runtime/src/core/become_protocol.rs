@@ -89,5 +89,8 @@ impl Core {
         }
         c.alt = std::mem::replace(&mut c.becomes, NO_PROTO);
         c.proto = self.apps[c.app as usize].ports[c.port as usize].protos[c.alt as usize];
+        // Answers that were owed in the protocol before do not come.
+        c.uncounted |= c.owed > 0;
+        self.asks_unspoken(id);
     }
 }

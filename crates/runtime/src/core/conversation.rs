@@ -99,16 +99,19 @@ impl Core {
         let (client, proto) = (self.client_of(id), self.conns[id].proto);
         let ctx = self.context(client, proto, true) | WL_CTX_RESPONSE;
         let waits = self.conns[id].has(flag::CONNECTING);
-        if let Some(used) = if waits { None } else { self.message_run(id, ctx, rest) } {
+        let asked = self.conns[id].asks.is_some();
+        if let Some(used) = if waits || asked { None } else { self.message_run(id, ctx, rest) } {
             return Some(used);
         }
-        match self.parse(id, unit, ctx, rest, false) {
+        let whole = self.conns[id].awaits_whole();
+        match self.parse(id, unit, ctx, rest, whole) {
             Parsed::More => None,
             Parsed::Bad { kind, place } => {
                 self.member_bad(id, kind, place, Start::of(rest));
                 Some(rest.n)
             }
             Parsed::Message(m) if waits => self.server_greets(id, rest, m),
+            Parsed::Message(m) if asked && self.waits_for_rest(id, rest, &m, unit.whole_max) => None,
             Parsed::Message(m) => {
                 self.member_message(id, rest, m);
                 Some(m.have)
@@ -229,6 +232,8 @@ impl Core {
         }
         let greeting = c.has(flag::CONNECTING);
         c.begin = if greeting { c.begin | begin::GREETING } else { c.begin & !begin::GREETING };
+        let asked = self.conns[id].asks.is_some() && id != client && !greeting;
+        let asked = if asked { self.answered(id, rest, &m) } else { None };
         let rests = id != client && {
             if !greeting {
                 self.settle_owed(id, flags);
@@ -253,7 +258,9 @@ impl Core {
             CLIENT => st.requests.add(1),
             _ => st.replies.add(1),
         }
-        if handler == NO_HANDLER {
+        if let Some(ask) = asked {
+            self.give_answer(id, ask, rest, &m);
+        } else if handler == NO_HANDLER {
             self.conns[id].sink = Sink::Discard;
         } else {
             let task = self.new_task(a, handler, client, Id::NIL);
@@ -297,6 +304,9 @@ impl Core {
         }
         self.tell_fault(client, (told, place), start, true);
         self.keeps_pace(id, client);
+        if id != client && self.conns.alive(id) {
+            self.asks_in_doubt(id);
+        }
     }
 
     /// A handler has ended: if it was that of a member's message, the next one may be read.
@@ -379,10 +389,15 @@ impl Core {
     /// Sends a message to the client (0) or on an upstream.
     pub(super) fn host_tell(&mut self, id: Id, (to, proto): (u32, u16), head: Raw, tail: u32) -> Result<(), u32> {
         let t = &self.tasks[id];
-        let (client, src) = (t.conn, t.src);
+        let (client, src, answer) = (t.conn, t.src, t.rep_src);
         let (here, more) = self.tail_here(id, tail);
         if tail == WL_TAIL_REQ && t.req_streamed {
             // The rest of a message passes once, or has been read.
+            return Err(WL_F_CONSTRAINT);
+        }
+        // Where the rest of the message comes from.
+        let from = if tail == WL_TAIL_REP { answer } else { src };
+        if more && tail == WL_TAIL_REP && self.conns.get(from).is_none_or(|c| c.sink != Sink::Undecided) {
             return Err(WL_F_CONSTRAINT);
         }
         let dst = match to.checked_sub(1) {
@@ -400,7 +415,7 @@ impl Core {
         }
         let (a, p, i, upstream) = (d.app as usize, d.port as usize, d.instance as usize, d.member != CLIENT);
         let full = if self.conns.alive(d.feeder) || d.after.is_some() {
-            self.append_behind(dst, src, (head, here), more)?;
+            self.append_behind(dst, from, (head, here), more)?;
             true
         } else {
             if self.append_out(dst, head, here).is_err() {
@@ -408,7 +423,7 @@ impl Core {
                 return Err(WL_F_OVERLOAD);
             }
             if more {
-                self.conns[dst].feeder = src;
+                self.conns[dst].feeder = from;
             }
             self.conns[dst].out.len() > HIGH
         };
@@ -416,11 +431,11 @@ impl Core {
             self.count_owed(id, dst, proto, head);
         }
         if more {
-            self.tasks[id].req_streamed = true;
-            let s = &mut self.conns[src];
+            self.tasks[id].req_streamed |= tail == WL_TAIL_REQ;
+            let s = &mut self.conns[from];
             s.sink = Sink::Conn(dst);
             if !s.input.is_empty() || s.has(flag::EOF) {
-                self.mark_again(src);
+                self.mark_again(from);
             }
         }
         if full {

@@ -99,7 +99,7 @@ impl Core {
         }
         let owing = self.upstreams(client).into_iter().find(|id| {
             let c = &self.conns[*id];
-            c.owed > 0 && !c.has(ENDING | flag::LEFT) && !c.pooling.is_nobodys()
+            (c.owed > 0 || self.is_asked(c)) && !c.has(ENDING | flag::LEFT) && !c.pooling.is_nobodys()
         });
         match owing {
             Some(upstream) => self.upstream_over(upstream, Some((WL_F_TIMEOUT, NO_PLACE))),
@@ -173,6 +173,7 @@ impl Core {
         let (feeder, after, waited) = (std::mem::take(&mut o.feeder), o.after.take(), o.waited);
         let spoken = (o.proto, o.alt, o.speaks, o.on_hold);
         let owed = (std::mem::take(&mut o.owed), std::mem::take(&mut o.unfinished));
+        self.inherit_asks(old, new, owed.0);
         let n = &mut self.conns[new];
         n.owes_for(owed, self.now);
         // The messages that are sent on it may have changed the protocol.
@@ -219,13 +220,23 @@ impl Core {
             let unsent = std::mem::take(&mut self.conns[id].out);
             self.inherit(id, new, unsent);
         }
+        // Handlers that wait for an answer may open another one, too.
+        let told = self.faults_told;
+        self.fail_asks(id, fault.map_or(WL_F_LOST, |(kind, _)| kind));
+        if !self.conns.alive(id) {
+            return;
+        }
+        let told = self.faults_told != told;
+        let new = self.upstream(client, u32::from(member - UPSTREAM)).filter(|_| talks(self));
         self.remove_upstream(id, fault.is_some());
         if new.is_some() || !talks(self) {
             return self.complain_if_due(client);
         }
         let complaint = self.conns[client].complaint.take();
         if let Some(fault) = fault {
-            self.tell_fault(client, fault, Start::default(), false);
+            if !told {
+                self.tell_fault(client, fault, Start::default(), false);
+            }
             self.ends_by(client, fault.0);
         } else if let Some(c) = complaint {
             return self.client_over(client, c.fault, c.start);
@@ -242,6 +253,10 @@ impl Core {
         }
         let at = self.target_of(id);
         self.conns[id].set(flag::LEFT | flag::CLOSING);
+        self.fail_asks(id, WL_F_LOST);
+        if !self.conns.alive(id) {
+            return;
+        }
         if !self.conns[id].has(flag::CONNECTING) {
             self.run_closed(id);
         }

@@ -131,6 +131,7 @@ impl Core {
         self.apps[a].wl.outcome = 0;
         let built = self.apps[a].built();
         if built.n > 0 && flags & WL_R_NOTHING == 0 && !self.is_fed(client) {
+            self.faults_told += 1;
             // SAFETY: the scratch stays until the next entry into the program.
             let bytes = Raw::of(unsafe { built.as_slice() });
             if self.append_out(client, bytes, Raw::of(&[])).is_err() {

@@ -69,7 +69,7 @@ impl Core {
         let still = |id: &Id| {
             let c = &self.conns[*id];
             let done = c.out.is_empty() && c.after.is_none() && c.input.is_empty() && c.view.is_none();
-            done && c.count == 0 && c.mode == Mode::Head && !c.has(flag::AGAIN | flag::CONNECTING)
+            done && c.count == 0 && !self.is_asked(c) && c.mode == Mode::Head && !c.has(flag::AGAIN | flag::CONNECTING)
         };
         let c = &self.conns[client];
         if c.has(flag::DOOMED | flag::CLOSING | flag::SHUT) || !self.members(client).iter().all(still) {

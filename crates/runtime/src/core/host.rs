@@ -23,6 +23,7 @@ pub(super) fn table() -> wl_host {
         late: Some(super::stacks::late),
         keep: Some(keep),
         tell: Some(tell),
+        ask: Some(ask),
         open: Some(open),
         shut: Some(shut),
         deliver: Some(deliver),
@@ -131,6 +132,19 @@ unsafe extern "C" fn tell(task: *mut wl_task, to: u32, proto: u32, head: wl_byte
         return WL_F_NONE;
     }
     core.host_tell(id, (to, proto as u16), head, tail).err().unwrap_or(WL_F_NONE)
+}
+
+unsafe extern "C" fn ask(
+    task: *mut wl_task,
+    upstream: u32,
+    proto: u32,
+    head: wl_bytes,
+    tail: u32,
+    how: *const wl_call,
+) {
+    // SAFETY: as above; the program's bytes and its words are valid during the call.
+    let ((core, id), head, how) = unsafe { (of(task), Raw::of(head.as_slice()), *how) };
+    core.host_ask(id, (upstream, proto as u16), (head, tail), &how);
 }
 
 unsafe extern "C" fn open(task: *mut wl_task, upstream: u32, index: u32, pooled: u32, key: wl_bytes) -> u32 {

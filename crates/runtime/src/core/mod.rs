@@ -27,6 +27,7 @@
 
 mod answers_by_id;
 pub mod app;
+mod asks;
 mod backend;
 mod barrier;
 mod become_protocol;
@@ -69,6 +70,7 @@ mod pipelining_policy;
 mod pool;
 mod pool_logins;
 mod ports;
+mod questions;
 mod request_numbers;
 mod request_records;
 pub mod seen_settings;
@@ -222,6 +224,10 @@ pub struct Core {
     entry_waits: entry_waits::EntryWaits,
     /// Tasks of events of conversations that wait for answers.
     event_waits: conversation_events::EventWaits,
+    /// Upstreams that have changed their protocol while they were asked.
+    unspoken: Vec<Id>,
+    /// Faults that clients of conversations were told of.
+    faults_told: u64,
     /// For bodies that are held.
     bodies: held_body::Bodies,
     /// Of sessions.
@@ -324,6 +330,8 @@ impl Core {
             fired: Vec::new(),
             entry_waits: entry_waits::EntryWaits::default(),
             event_waits: conversation_events::EventWaits::default(),
+            unspoken: Vec::new(),
+            faults_told: 0,
             bodies: held_body::Bodies::default(),
             pools: session_pools::SessionPools::default(),
             at_hand: piece_state::AtHand::default(),
@@ -466,6 +474,7 @@ impl Core {
         self.end_waits();
         self.close_idle();
         self.settle_pools();
+        self.end_unspoken();
         while let Some(at) = self.failures.pop() {
             self.backend_failed(at, ejection::Why::Refused);
         }
@@ -473,7 +482,7 @@ impl Core {
         self.pass_barriers();
         self.serve_short_of_ids();
         self.flush();
-        if self.settle_pools() {
+        if self.settle_pools() | self.end_unspoken() {
             self.flush();
         }
         while self.serve_short_of_ids() {

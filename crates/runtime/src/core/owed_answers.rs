@@ -15,6 +15,9 @@ use super::{Core, Raw};
 use crate::abi::*;
 use crate::program::Verdict;
 
+/// A message that cannot be read counts as one that is answered.
+pub(super) const UNREAD: u32 = WL_M_OWES | WL_M_IN_STEP;
+
 impl Conn {
     /// Whether its server, or its client, has not done all that a message has begun.
     pub(super) fn owes(&self) -> bool {
@@ -44,6 +47,7 @@ impl Core {
         let flags = self.facts_of_sent(task, proto, head);
         let now = self.now;
         let c = &mut self.conns[upstream];
+        c.uncounted |= flags == UNREAD;
         if flags & WL_M_OWES != 0 {
             // Further questions give a server that has not begun its answer no more time.
             if !c.is_silent() {
@@ -98,6 +102,9 @@ impl Core {
         let c = &mut self.conns[upstream];
         c.heard = true;
         if flags & WL_M_SETTLES != 0 {
+            if c.owed > 0 {
+                c.settle_asks();
+            }
             c.owed = c.owed.saturating_sub(1);
             if c.owed > 0 {
                 (c.asked, c.heard) = (now, false);
@@ -111,7 +118,8 @@ impl Core {
         flags & WL_M_IDLE != 0 && !self.conns[upstream].owes()
     }
 
-    fn facts_of_sent(&mut self, task: Id, proto: u16, head: Raw) -> u32 {
+    /// The protocol's facts about a message that is sent. `UNREAD`: it cannot be read.
+    pub(super) fn facts_of_sent(&mut self, task: Id, proto: u16, head: Raw) -> u32 {
         let t = &self.tasks[task];
         let (client, src, flags, base) = (t.conn, t.src, t.req_flags, t.c.req.base);
         let from_client = src == client && self.conns.get(src).is_some_and(|c| c.member == CLIENT && c.proto == proto);
@@ -136,7 +144,7 @@ impl Core {
         self.apps[a].wl.out.p = out;
         match verdict {
             Verdict::Head | Verdict::Whole if flags & WL_M_IN_STEP == 0 => flags,
-            _ => WL_M_OWES,
+            _ => UNREAD,
         }
     }
 }

@@ -141,7 +141,7 @@ impl Core {
             return;
         }
         let idle = src == upstream && flags & WL_M_IDLE != 0 && flags & WL_M_CLOSE == 0 && !more;
-        if idle && (self.conns[upstream].owes() || self.is_fed(upstream)) {
+        if idle && (self.conns[upstream].owes() || self.conns[upstream].asks.is_some() || self.is_fed(upstream)) {
             // Its client still awaits something on it.
             return;
         }
@@ -415,7 +415,8 @@ impl Core {
         // Without a group no server has accepted this client.
         let found = self.place_of_sessions(g, at);
         if let Some(old) = self.upstream(client, number) {
-            if self.conns[old].owes() && found.is_none_or(|at| self.target_of(old) == at) {
+            let under_way = self.conns[old].owes() || self.conns[old].asks.is_some();
+            if under_way && found.is_none_or(|at| self.target_of(old) == at) {
                 // Its answers come on the session that it has.
                 return Ok(old);
             }
@@ -464,7 +465,7 @@ impl Core {
         (c.member, c.pooling) = (UPSTREAM + number as u8, Pooling::Owned);
         (c.mode, c.sink, c.answered, c.ignored) = (Mode::Head, Sink::Undecided, 0, 0);
         (c.last_rx, c.last_tx) = (now, now);
-        (c.owed, c.unfinished) = (0, false);
+        (c.owed, c.unfinished, c.uncounted, c.asks) = (0, false, false, None);
         self.make_own(session, client);
     }
 

@@ -31,6 +31,8 @@ enum Due {
     Read,
     Write,
     Call,
+    /// A handler of a conversation has waited for an answer.
+    Ask,
     /// One answer holds up the others of a shared connection.
     Crowd,
     /// The same, of a pipelined protocol.
@@ -157,6 +159,7 @@ impl Core {
         match due {
             Due::Nothing => {}
             Due::Session => self.waited_in_vain(id),
+            Due::Ask => self.asks_late(id),
             Due::Connect if self.conns[id].greets > 0 => self.not_greeted(id, Why::Silent),
             Due::Connect => self.connect_failed(id, false),
             Due::Idle if client => self.client_idle(id),
@@ -191,6 +194,15 @@ impl Core {
 
     /// A connection's nearest deadline, and its kind.
     fn deadline(&self, id: Id) -> (u64, Due) {
+        let own = self.own_deadline(id);
+        match self.ask_due(id) {
+            Some(at) if at < own.0 => (at, Due::Ask),
+            _ => own,
+        }
+    }
+
+    /// The same without the calls of handlers.
+    fn own_deadline(&self, id: Id) -> (u64, Due) {
         let c = &self.conns[id];
         let o = &self.apps[c.app as usize].ports[c.port as usize].options;
         let mut best = (u64::MAX, Due::Nothing);

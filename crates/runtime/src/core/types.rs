@@ -242,6 +242,10 @@ pub struct Conn {
     /// message waits for another one (`owes when`, `unfinished when`).
     pub owed: u32,
     pub unfinished: bool,
+    /// How many it owes is not known for sure.
+    pub uncounted: bool,
+    /// The questions for whose answers handlers wait.
+    pub asks: Option<Box<super::questions::Questions>>,
     /// Its server has said something since the last question.
     pub heard: bool,
     /// When its server was asked for the first answer of which it has said nothing.
@@ -378,6 +382,8 @@ impl Default for Conn {
             at_rest: true,
             owed: 0,
             unfinished: false,
+            uncounted: false,
+            asks: None,
             asked: 0,
             heard: true,
             opened: 0,

@@ -464,8 +464,8 @@ pub static CODES: &[Code] = &[
     code("E0697", "a conversation's connection that is used as another one",
         "Each client of a conversation has backend connections of its own. The app keeps one in a \
          session, `session up: connection of db`, and sends on it: `m -> up`. Messages to the client \
-         go to the listening port: `m -> client`. There are no requests, so no `call` and no \
-         `reply`. An app has one listening port with a conversation, and it speaks nothing else.",
+         go to the listening port: `m -> client`. There are no requests, so no `reply`. `call up(m)` \
+         asks on a connection of a session, in handlers that have a client. An app has one listening port with a conversation, and it speaks nothing else.",
         "unit M { n: u8 }\nprotocol p { up M  down M  sharing session }\napp a {\n    port c = listen tcp(80) as p\n    on c(m) { reply m }\n}\n"),
     code("E0698", "a handle that names no client, or a message that none can have",
         "`connection of client` is the type of handles. A handle names a client of the app's \
@@ -563,4 +563,15 @@ pub static CODES: &[Code] = &[
          interpreter does not have them, so `--interpret` and `fuzz` refuse such a program. So does a \
          machine without a C compiler. Units in a file of their own can be fuzzed.",
         ""),
+    code("E0718", "a call whose answer nothing tells",
+        "`call up(m)` waits for one message of the server: the answer to `m`. The protocol tells which \
+         one that is. `matches(id = up.id) when down.id == id` compares fields. `owes when` and \
+         `settles when` (or `idle when`) count answers in their order.",
+        "unit M { n: u8 }\nprotocol p { up M  down M  sharing session }\napp a {\n    port c = listen tcp(80) as p\n    port db = connect tcp(127.0.0.1:81) as p\n    session up: connection of db\n    on c(m) { let r = call up(m)\n r -> c }\n    on up(m) { m -> c }\n}\n"),
+    code("E0719", "a call in a conversation that would never be answered",
+        "While a handler waits for an answer, the next message of its own connection waits for the \
+         handler. So a handler of `up`'s messages cannot wait for an answer on `up`, nor on a \
+         connection whose handlers wait for `up`. At the end of a client its connections to servers \
+         are closed, so no answer comes there.",
+        "unit M { n: u8 }\nprotocol p { up M  down M  sharing session  matches(n = up.n) when down.n == n }\napp a {\n    port c = listen tcp(80) as p\n    port db = connect tcp(127.0.0.1:81) as p\n    session up: connection of db\n    on c(m) { m -> up }\n    on up(m) { let r = call up(m)\n r -> c }\n}\n"),
 ];
