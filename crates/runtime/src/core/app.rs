@@ -392,7 +392,7 @@ impl AppCore {
             frame_words: (t.frame_size as usize).div_ceil(8),
             session_words: (t.session_size as usize).div_ceil(8),
             scratch: words(app.program.view_words() * 8),
-            views: SpareViews::default(),
+            views: SpareViews::of(app.program.units()),
             sessions: Vec::new(),
             queue: VecDeque::new(),
             spent: 0,

@@ -387,9 +387,8 @@ impl Core {
             let now = self.now;
             let a = self.conns[id].app as usize;
             let app = &mut self.apps[a];
-            let mut view = app.views.take(unit);
             // SAFETY: the unit has parsed in the scratch just now.
-            unsafe { view.copy_from(app.scratch.as_ptr().cast()) };
+            let view = unsafe { app.views.copy(unit, app.scratch.as_ptr().cast()) };
             let c = &mut self.conns[id];
             c.view = Some(view);
             c.since = now;

@@ -82,9 +82,8 @@ impl Core {
                 return None;
             }
         }
-        let mut view = self.apps[a].views.take(unit);
         // SAFETY: messages come from connections parsed, by the unit that they name.
-        unsafe { view.copy_from(msg.view) };
+        let mut view = unsafe { self.apps[a].views.copy(unit, msg.view) };
         let p = view.as_mut_ptr();
         to.view = Some(view);
         let bytes = to.bytes.as_slice();

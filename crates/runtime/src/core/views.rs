@@ -18,7 +18,8 @@ const PAGES: usize = 8 << 10;
 /// A view of one unit.
 pub struct MessageView {
     words: Box<[u64]>,
-    unit: Unit,
+    /// As of [`Unit::index`].
+    unit: u32,
 }
 
 impl MessageView {
@@ -28,15 +29,6 @@ impl MessageView {
 
     pub fn as_mut_ptr(&mut self) -> *mut wl_parser {
         self.words.as_mut_ptr().cast()
-    }
-
-    /// Copies the bytes in use.
-    /// # Safety
-    /// `from` is a view of this one's unit, and lies elsewhere.
-    pub unsafe fn copy_from(&mut self, from: *const wl_parser) {
-        let unit = self.unit;
-        // SAFETY: the caller vouches for `from`; this view has its unit's size.
-        unsafe { unit.copy_view(self.as_mut_ptr(), from) };
     }
 
     /// Sets the parser's own state to zero. The parser sets up the rest itself.
@@ -49,14 +41,18 @@ impl MessageView {
 pub const PARSER_WORDS: usize = std::mem::size_of::<wl_parser>().div_ceil(8);
 
 /// Views without a use, for each unit of a program.
-#[derive(Default)]
 pub struct SpareViews {
     /// With the bytes that each one takes.
     of_units: Vec<Vec<(MessageView, usize)>>,
+    units: Vec<Unit>,
     taken: usize,
 }
 
 impl SpareViews {
+    pub fn of(units: &[Unit]) -> SpareViews {
+        SpareViews { of_units: units.iter().map(|_| Vec::new()).collect(), units: units.to_vec(), taken: 0 }
+    }
+
     /// The contents are any.
     pub fn take(&mut self, unit: Unit) -> MessageView {
         let spare = self.of_units.get_mut(unit.index()).and_then(Vec::pop);
@@ -65,21 +61,29 @@ impl SpareViews {
                 self.taken -= taken;
                 view
             }
-            None => MessageView { words: words(unit.view_size), unit },
+            None => MessageView { words: words(unit.view_size), unit: unit.index() as u32 },
         }
+    }
+
+    /// A copy of the bytes in use.
+    /// # Safety
+    /// `from` is a view of this unit.
+    pub unsafe fn copy(&mut self, unit: Unit, from: *const wl_parser) -> MessageView {
+        let mut view = self.take(unit);
+        // SAFETY: the caller vouches for `from`; the new view has its unit's size.
+        unsafe { unit.copy_view(view.as_mut_ptr(), from) };
+        view
     }
 
     pub fn give(&mut self, view: Option<MessageView>) {
         let Some(view) = view else { return };
-        let (i, size) = (view.unit.index(), view.unit.view_size);
+        let i = view.unit as usize;
+        let unit = self.units[i];
         // SAFETY: it is a view of this unit.
-        let touched = || unsafe { view.unit.in_use(view.as_ptr()) };
-        let in_use = if size <= SPARE_EACH { size } else { touched() + PAGES };
+        let touched = || unsafe { unit.in_use(view.as_ptr()) };
+        let in_use = if unit.view_size <= SPARE_EACH { unit.view_size } else { touched() + PAGES };
         if in_use > SPARE_EACH || self.taken + in_use > SPARE {
             return;
-        }
-        if self.of_units.len() <= i {
-            self.of_units.resize_with(i + 1, Vec::new);
         }
         self.taken += in_use;
         self.of_units[i].push((view, in_use));
