@@ -3,7 +3,7 @@
 //! It is the machine's monotonic clock, and a distance that is taken once, when the process starts.
 //! `now`, the times of packets, timers and the expiry of tables all follow it, so they can be
 //! compared. If the clock of the day is set later, this one goes on as it was. [`lead_of_day`] is
-//! the distance that has come about then, for what needs the time of day. Slewing moves both clocks.
+//! the distance that has come about then, for what needs the time of day. Slewing moves both.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::OnceLock;
