@@ -778,9 +778,9 @@ __attribute__((noinline)) int map##_find(const struct map##_key *k, struct map##
     return best != 0; \
 }
 
-/* The kernel's ticks since its start as nanoseconds; the loader sets their length and begin, and
-   what lies between this clock and that of the day. With `wl_manual` a test sets the time. */
-extern volatile const uint64_t wl_tick, wl_wall, wl_manual;
+/* The kernel's ticks as nanoseconds since 1970. The loader sets their length and begin, so that the
+   process has the same clock. With `wl_manual` a test sets the time. */
+extern volatile const uint64_t wl_tick, wl_manual;
 /* A loader that compiles knows them: so they are constants of the code. */
 #ifndef WL_TICK
 #define WL_TICK wl_tick

@@ -7,7 +7,7 @@
 #ifndef WL_BPF_ACTIVATION_H
 #define WL_BPF_ACTIVATION_H
 
-typedef struct wl_core { uint64_t now, wall; } wl_core;
+typedef struct wl_core { uint64_t now; } wl_core;
 /* Notes of the frame that is handled. */
 #define WL_NOTES \
     uint64_t note;               /* of a frame that goes to the process */ \

@@ -25,6 +25,7 @@ typedef struct wl_instance {
     wl_kept *kept;
     const uint8_t *result;          /* the answer of the segment that has run last */
     uint32_t result_n, answered;
+    uint64_t lead;                  /* from the monotonic clock to `now` */
 } wl_instance;
 
 static inline wl_instance *wl_instance_of(wl_task *t) { return t->core->rt; }
@@ -99,7 +100,7 @@ static inline void wl_export_close(wl_instance *i) {
 static inline int wl_export_run(wl_instance *i, uint32_t handler, const wl_param *args) {
     wl_task t;
     memset(&t, 0, sizeof t);
-    i->core.now = wl_export_clock(CLOCK_MONOTONIC);
+    i->core.now = wl_export_clock(CLOCK_MONOTONIC) + i->lead;
     i->core.wall = wl_export_clock(CLOCK_REALTIME);
     i->core.out.p = i->core.out.start;
     i->core.fuel = UINT32_MAX;
@@ -151,8 +152,8 @@ static inline wl_instance *wl_export_open(const wl_program *program, const wl_pa
     c->state = wl_export_line(i->state);
     c->shared = wl_export_line(i->shared);
     c->param = i->param;
-    c->now = wl_export_clock(CLOCK_MONOTONIC);
-    c->wall = wl_export_clock(CLOCK_REALTIME);
+    c->wall = c->now = wl_export_clock(CLOCK_REALTIME);
+    i->lead = c->now - wl_export_clock(CLOCK_MONOTONIC);
     c->seed = c->wall ^ (uint64_t)(uintptr_t)i;
     c->cores = 1;
     c->out.p = c->out.start;

@@ -327,8 +327,8 @@ typedef struct wl_core {
     void *shared;               /* state of all cores: shared_size bytes        */
     const wl_param *param;
     const wl_port *port;        /* one per port, in order of declaration        */
-    uint64_t now;               /* ns, monotonic, read once per batch           */
-    uint64_t wall;              /* ns since 1970                                */
+    uint64_t now;               /* ns since 1970, never jumps; read once a batch  */
+    uint64_t wall;              /* ns since 1970, also if the clock is set       */
     uint64_t seed;              /* state of the core's random numbers           */
     uint32_t index, cores;
     wl_out out;

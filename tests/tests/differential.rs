@@ -364,6 +364,16 @@ fn fault_kinds() {
     }
 }
 
+/// Conditions for a header in several clauses.
+#[test]
+fn two_ways_to_a_header() {
+    let file = "tests/programs/two_ways_to_a_header.loom";
+    for way in [&["test", file][..], &["test", "--interpret", file]] {
+        let said = wireloom_tests::Wireloom::command(way);
+        assert!(said.code == Some(0) && said.text.contains("3 passed, 0 failed"), "{}", said.text);
+    }
+}
+
 /// A walk that takes entries out and changes others sees each one once, interpreted and compiled.
 #[test]
 fn walks() {

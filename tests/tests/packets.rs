@@ -5,6 +5,7 @@
 
 mod ipfix;
 mod ipsec;
+mod one_clock;
 mod packet_apps;
 mod packet_bench;
 mod packet_captures;

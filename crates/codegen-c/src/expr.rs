@@ -376,7 +376,7 @@ impl Gen<'_> {
                 false => self.expr(s, &self.m.packet[f.index()].init),
             },
             ExprKind::FrameInstance(_) if self.xdp => "WL_X(x)->instance".into(),
-            ExprKind::FrameTime(_) if self.xdp => "x->core->wall".into(),
+            ExprKind::FrameTime(_) if self.xdp => "x->core->now".into(),
             ExprKind::FrameInstance(l) => format!("(uint32_t){}->f->instance", local(s, *l)),
             ExprKind::FrameTime(l) => format!("{}->f->time", local(s, *l)),
             ExprKind::Payload(l, None) if self.xdp => format!("wl_of_frame(x, {0}->top, {0}->end)", local(s, *l)),

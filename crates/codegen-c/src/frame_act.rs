@@ -11,6 +11,7 @@ use crate::payload::PayloadView;
 use crate::scope::Scope;
 use wireloom_ir::desc::PortKind;
 use wireloom_ir::frame::{field_size, fixed_offset, is_refused, leads_to};
+use wireloom_ir::parse_graph::least;
 use wireloom_ir::placement::fixed_parts;
 use wireloom_ir::*;
 
@@ -323,11 +324,11 @@ impl<'m> BodyGen<'_, 'm> {
         let size = field_size(m, field).unwrap_or(0);
         let (at, from, len) = match self.g.offset(u, layer, header, f) {
             // The words around it: sums go over pairs of bytes from the header's first one.
-            Offset::Fixed(n) => (
-                format!("h_ + {n}"),
-                format!("h_ + {}", n & !1),
-                ((n + size).next_multiple_of(2) - (n & !1)).to_string(),
-            ),
+            Offset::Fixed(n) => {
+                // Behind a header's last byte the frame may end.
+                let end = (n + size).next_multiple_of(2).min(least(m, header).max(n + size));
+                (format!("h_ + {n}"), format!("h_ + {}", n & !1), (end - (n & !1)).to_string())
+            }
             Offset::Slot(s) => {
                 let at = format!("{v}->p + {v}->slot[{s}]");
                 let len =

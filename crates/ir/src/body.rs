@@ -753,7 +753,7 @@ pub enum ExprKind {
     ConnHandle,
     /// Hash of both addresses and ports, u64.
     ConnFlow,
-    /// ns, monotonic.
+    /// ns since 1970, of a clock that never jumps.
     Now,
     /// The service ends, bool.
     Draining,

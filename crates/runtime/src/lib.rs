@@ -12,6 +12,7 @@ pub mod abi;
 pub mod access_log;
 pub mod admin;
 pub mod buffer;
+pub mod clock;
 pub mod consistent_hashing;
 pub mod control;
 pub mod core;

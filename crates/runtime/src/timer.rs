@@ -1,6 +1,6 @@
 //! A hierarchical timing wheel: millisecond resolution, insert and cancel in constant time.
 //!
-//! Times are nanoseconds of the monotonic clock. They are rounded up to whole milliseconds, so a
+//! Times are nanoseconds of [`crate::clock`]. They are rounded up to whole milliseconds, so a
 //! timer never fires early. Six levels of 64 slots hold 2^36 ms (two years). Later timers wait in
 //! the last level. A bitmap holds a level's occupied slots, so finding the next deadline reads six
 //! words. Nodes live in one vector with a free list. It does not allocate once it has grown to the

@@ -8,6 +8,7 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
+use wireloom_runtime::clock;
 
 /// Whether the kernel has a part that programs need.
 pub fn has(feature: Feature) -> bool {
@@ -47,7 +48,7 @@ fn has_btf() -> bool {
 const BPF_BTF_LOAD: libc::c_int = 18;
 const BPF_LINK_CREATE: libc::c_int = 28;
 
-/// Nanoseconds of a tick of the kernel, and the tick at which its monotonic clock was 0.
+/// Nanoseconds of a tick of the kernel, and the tick at which the process's clock was 0.
 pub fn ticks() -> Result<(u64, u64), Error> {
     let first = tick_now()?;
     std::thread::sleep(Duration::from_millis(60));
@@ -56,7 +57,7 @@ pub fn ticks() -> Result<(u64, u64), Error> {
     let wanted = ticks as f64 * 1e9 / ns.max(1) as f64;
     let hz = [100u64, 250, 300, 1000].into_iter().min_by_key(|hz| (*hz as f64 - wanted).abs() as u64).unwrap_or(250);
     let tick = 1_000_000_000 / hz;
-    Ok((tick, second.0.wrapping_sub(second.1 / tick)))
+    Ok((tick, second.0.wrapping_sub(clock::of_monotonic(second.1) / tick)))
 }
 
 /// The tick and the monotonic clock now.
@@ -145,7 +146,7 @@ pub fn test_run(program: BorrowedFd, frame: &[u8], repeat: u32) -> io::Result<(u
         repeat,
         ..TestRun::default()
     };
-    let begin = clock(libc::CLOCK_THREAD_CPUTIME_ID);
+    let begin = clock::of_processor();
     // SAFETY: the attribute has the kernel's layout; its pointers name living memory of these
     // sizes.
     let done = unsafe {
@@ -154,7 +155,7 @@ pub fn test_run(program: BorrowedFd, frame: &[u8], repeat: u32) -> io::Result<(u
     if done < 0 {
         return Err(io::Error::last_os_error());
     }
-    let took = clock(libc::CLOCK_THREAD_CPUTIME_ID) - begin;
+    let took = clock::of_processor() - begin;
     out.truncate(run.size_out as usize);
     Ok((run.result, out, took as f64 / f64::from(repeat.max(1))))
 }
@@ -198,24 +199,6 @@ pub fn random() -> Result<u64, Error> {
     } else {
         Err(Error::System("cannot get random bytes".into(), io::Error::last_os_error()))
     }
-}
-
-/// The lead of the clock of the day over the monotonic one, in nanoseconds.
-pub fn wall_offset() -> u64 {
-    let wall = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    (wall.map_or(0, |d| d.as_nanos()) as u64).wrapping_sub(monotonic())
-}
-
-/// Nanoseconds of the monotonic clock.
-pub fn monotonic() -> u64 {
-    clock(libc::CLOCK_MONOTONIC)
-}
-
-fn clock(which: libc::clockid_t) -> u64 {
-    let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: writes one timespec.
-    unsafe { libc::clock_gettime(which, &mut t) };
-    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
 }
 
 /// `struct ethtool_value` of the kernel.

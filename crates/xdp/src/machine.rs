@@ -11,7 +11,7 @@ const FIRST_TICK: u64 = 0x73d9_052b_e84f_61ca;
 
 /// Numbers that programs need.
 pub struct Machine {
-    /// Nanoseconds of a tick, and the tick at which the monotonic clock was 0.
+    /// Nanoseconds of a tick, and the tick at which the process's clock was 0.
     tick: u64,
     first_tick: u64,
     /// The secret of hashes.

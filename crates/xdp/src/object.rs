@@ -30,6 +30,7 @@ use wireloom_codegen_c::xdp::{
 };
 use wireloom_interp::{Pattern, Ranked};
 use wireloom_ir::{PortId, TableId, TableKind, HLL_REGISTERS};
+use wireloom_runtime::clock;
 
 /// Where the kernel runs a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -209,10 +210,8 @@ impl Object {
         for (name, value, words) in &params {
             loader.override_global(name, &value[..*words], true);
         }
-        let (wall, bell) = (kernel::wall_offset(), kernel::random()?);
-        for (name, value) in [("wl_wall", &wall), ("wl_bell", &bell)] {
-            loader.override_global(name, value, false);
-        }
+        let bell = kernel::random()?;
+        loader.override_global("wl_bell", &bell, false);
         let fronted = u64::from(settings.fronted);
         loader.override_global("wl_fronted", &fronted, false);
         let interfaces = source.programs.iter().filter_map(|p| Some((p.interfaces()?, p.port)));
@@ -706,7 +705,7 @@ impl Object {
         if t.idle == 0 {
             return;
         }
-        let now = kernel::monotonic();
+        let now = clock::now();
         let over = |line: u64| {
             (0..t.slots).any(|s| {
                 let used = shared.word(t.slot_at(line as usize, s));

@@ -434,3 +434,34 @@ fn two_ports_at_one_interface() {
         assert!(said.status.code() == Some(1) && text.contains(why), "{path}: {text}");
     }
 }
+
+/// Times that the hook gives, in tables that the process reads.
+#[test]
+fn one_clock_live() {
+    if has_xdp() {
+        for more in [&[][..], &["--interpret"]] {
+            crate::one_clock::one_clock("one_clock_hook", "nic:a0", more);
+        }
+    }
+}
+
+/// The hook, the CPU and the NIC's process share an app. The hook alone has a use for one port.
+#[test]
+fn hook_and_card_live() {
+    if !has_xdp() {
+        return;
+    }
+    let Some(net) = Net::new(&["a", "b"], &TOOLS) else { return };
+    net.link(("a", "a0", "02:00:00:00:0a:01"), ("b", "b0", "02:00:00:00:0b:01"));
+    net.link(("a", "c0", "02:00:00:00:0c:01"), ("b", "c1", "02:00:00:00:0d:01"));
+    net.sh("b", "ip addr add 10.8.0.2/24 dev b0; ip neigh add 10.8.0.1 lladdr 02:00:00:00:0a:01 dev b0");
+    let control = net.folder.join("control").display().to_string();
+    for more in [&[][..], &["--interpret"]] {
+        let mut app = net.app("a", "tests/programs/hook_and_card.loom", &[&["--control", &control][..], more].concat());
+        net.try_sh("b", "ping -n -q -c 20 -i 0.01 -W 0.1 10.8.0.1");
+        let counted = || Wireloom::command(&["counter", "handled", "--control", &control]).text;
+        let count = || counted().split_whitespace().find_map(|w| w.parse::<u64>().ok());
+        net.until("the frames have come to the NIC", || count() == Some(20));
+        app.kill();
+    }
+}

@@ -15,7 +15,7 @@ const STATEMENTS: usize = 4;
 
 /// Bytes of `struct wl_between`. `entry`: of the largest entry of a queue.
 pub(super) fn between_bytes(entry: Option<u32>) -> usize {
-    96 + (entry.unwrap_or(0) as usize).max(8)
+    88 + (entry.unwrap_or(0) as usize).max(8)
 }
 
 /// Signs in the code: the view goes to a part, and comes back from it.

@@ -551,7 +551,7 @@ impl<'m> Gen<'m> {
     fn xdp_maps(&self, programs: &[XdpProgram], ways: &Ways) -> String {
         let mut text = String::from(
             "volatile uint64_t wl_unknown SEC(\".data\") = 0;\n\
-             volatile const uint64_t wl_tick SEC(\".rodata\") = 1, wl_wall SEC(\".rodata\") = 0, wl_manual SEC(\".rodata\") = 0, wl_fronted SEC(\".rodata\") = 0;\n",
+             volatile const uint64_t wl_tick SEC(\".rodata\") = 1, wl_manual SEC(\".rodata\") = 0, wl_fronted SEC(\".rodata\") = 0;\n",
         );
         let map = |kind: &str, name: &str, n: usize| {
             format!(
@@ -607,11 +607,6 @@ impl<'m> Gen<'m> {
         let uses = |what: &str| [&*out, &*decls, &*parts, functions].iter().any(|text| text.contains(what));
         let timed = uses("x->core->") || tables.iter().any(|t| t.stamped && uses(&format!("{}_", t.map)));
         let time = if timed { "x->core->now = wl_now();\n" } else { "" };
-        let wall = if uses("x->core->wall") {
-            "x->core->wall = WL_MANUAL ? x->core->now : x->core->now + wl_wall;\n"
-        } else {
-            ""
-        };
         // A second receiving queue that has come since the start.
         let alone = match tables.iter().any(XdpTable::is_locked) {
             true => "if (WL_UNLIKELY(x->state->alone && ctx->rx_queue_index)) {\nwl_count_fault(x, WL_F_OVERLOAD, 0);\nx->state->fate[XDP_DROP]++;\nreturn XDP_DROP;\n}\n",
@@ -644,7 +639,7 @@ impl<'m> Gen<'m> {
         format!(
             "{parts}{on}{copy}/* {} */\nSEC(\"xdp\") int {name}(struct xdp_md *ctx) {{\nwl_core core = {{0}};\nwl_fx fx = {{.core = &core, .ctx = ctx, .filter = {filter}}}, *x = &fx;\n\
              const uint32_t cpu = bpf_get_smp_processor_id();\nx->state = wl_state_of(cpu);\n\
-             if (!x->state) return XDP_ABORTED;\nWL_BEGIN_NOTES(x);\n{alone}WL_BYTES_BEGIN(x);\n{time}{wall}{instance}{init}int fate;\n{near}{{\nwl_view view;\n{parse}(x, &view);\nx->sure = 0;\nfate = {name}_on(x, &view);\n}}\n\
+             if (!x->state) return XDP_ABORTED;\nWL_BEGIN_NOTES(x);\n{alone}WL_BYTES_BEGIN(x);\n{time}{instance}{init}int fate;\n{near}{{\nwl_view view;\n{parse}(x, &view);\nx->sure = 0;\nfate = {name}_on(x, &view);\n}}\n\
              if (WL_UNLIKELY(fate == WL_FAULTY)) {{\n{faulty}}}\n{gives}x->state->fate[fate & {}]++;\n{give_back}return WL_VERDICT(fate);\n}}\n\
              {}",
             names::comment(&h.name),

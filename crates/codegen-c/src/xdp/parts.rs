@@ -82,7 +82,7 @@ impl<'m> BodyGen<'_, 'm> {
         let name = self.xdp_part_function(body, &shared, &own);
         let mut timed = self.xdp.functions.contains("x->core->");
         walk::stmts(body, &mut |s| timed |= s.kind.table().is_some_and(|t| self.g.xdp_of(t).stamped));
-        let time = if timed { "io_->now = x->core->now;\nio_->wall = x->core->wall;\n" } else { "" };
+        let time = if timed { "io_->now = x->core->now;\n" } else { "" };
         self.xdp_part_call(&name, (&shared, &own, &changed(body)), time, end);
     }
 
@@ -125,11 +125,11 @@ impl<'m> BodyGen<'_, 'm> {
         let members: String = types.iter().map(|(c, n)| format!("{c} {n};\n")).collect();
         self.xdp.functions.push_str(&format!(
             "/* A function of the program, with what it shares with its caller. */\n\
-             struct {name}_io {{\nuint64_t now, wall;\nuint32_t fault, place, used;\n{members}}};\n\
+             struct {name}_io {{\nuint64_t now;\nuint32_t fault, place, used;\n{members}}};\n\
              __attribute__((noinline)) int {name}(struct {name}_io *io) {{\n\
              wl_core core = {{0}};\nwl_fx fx = {{.core = &core}}, *x = &fx;\nconst uint32_t cpu = bpf_get_smp_processor_id();\n\
              x->state = wl_state_of(cpu);\nif (!io || !x->state) return 1;\nWL_FIND_NOTES(x);\nWL_PART_BEGIN(x, io);\n\
-             x->core->now = io->now;\nx->core->wall = io->wall;\n{locals}{code}WL_PART_END(x, io);\nreturn {i} ? 0 : 2;\n\
+             x->core->now = io->now;\n{locals}{code}WL_PART_END(x, io);\nreturn {i} ? 0 : 2;\n\
              fault:;\nio->fault = WL_X(x)->fault;\nio->place = WL_X(x)->place;\nreturn 1;\n}}\n\n"
         ));
         name

@@ -296,7 +296,7 @@ unsafe extern "C" fn transmit(core: *mut wl_core, port: u32, instance: u32, p: *
         // A frame that was moved before goes first.
         host(core).take_moved();
         let entry = host(core).entry_of_copy();
-        host(core).deliver((port, instance & 0xffff), ((*core).mark, entry), bytes, (*core).wall);
+        host(core).deliver((port, instance & 0xffff), ((*core).mark, entry), bytes, (*core).now);
     }
 }
 
@@ -345,7 +345,7 @@ unsafe extern "C" fn send(task: *mut wl_task, port: u32, index: u32, head: wl_by
     unsafe {
         let core = (*task).core;
         host(core).take_moved();
-        host(core).deliver((port, index & 0xffff), (0, Vec::new()), head.as_slice().to_vec(), (*core).wall);
+        host(core).deliver((port, index & 0xffff), (0, Vec::new()), head.as_slice().to_vec(), (*core).now);
     }
 }
 

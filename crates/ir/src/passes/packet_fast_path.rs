@@ -214,7 +214,8 @@ impl<'m> ParseGraph<'m> {
     }
 
     /// Those of several headers that are tested at once, with no header behind them. They exclude
-    /// one another. The bytes asked of each are within its least size and cannot fault.
+    /// one another, and each is there under one condition. The bytes asked of each are within its
+    /// least size and cannot fault.
     pub fn ends<'a>(&self, chain: &Chain<'m>, tried: &[&'a Next<'m>], from: Option<(u32, u32)>) -> Vec<&'a Next<'m>> {
         let layers = self.layers;
         let within = |x: &&&Next<'m>| {
@@ -235,7 +236,9 @@ impl<'m> ParseGraph<'m> {
             let Some(cond) = x.cond else { return false };
             demands(self.m, layers, cond, from, &mut bits, &mut rest);
             rest.is_empty()
-                && tried.iter().all(|y| y.layer == x.layer || y.cond.is_some_and(|other| exclusive(cond, other)))
+                && tried.iter().all(|y| {
+                    std::ptr::eq(**x, *y) || y.layer != x.layer && y.cond.is_some_and(|other| exclusive(cond, other))
+                })
         };
         let ends: Vec<_> = tried
             .iter()

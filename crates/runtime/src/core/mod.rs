@@ -93,7 +93,7 @@ mod tests;
 
 use crate::abi::wl_fault;
 use crate::buffer::{ChunkPool, ChunkQueue, PoolLimits};
-use crate::engine::common::wall_offset;
+use crate::clock;
 use crate::engine::{Engine, Event, Token};
 use crate::stats::CoreStats;
 use crate::timer::Wheel;
@@ -166,7 +166,8 @@ pub struct Core {
     pub stats: Arc<Vec<CoreStats>>,
     index: usize,
     now: u64,
-    wall_offset: u64,
+    /// The lead of the clock of the day, if that was set.
+    ahead: u64,
     wheel: Wheel,
     pace: input_coalescing::Pace,
     pub(crate) apps: Vec<AppCore>,
@@ -287,7 +288,7 @@ impl Core {
             stats,
             index,
             now,
-            wall_offset: if virtual_time { 0 } else { wall_offset(now) },
+            ahead: if virtual_time { 0 } else { clock::look() },
             wheel: Wheel::new(now),
             pace: input_coalescing::Pace::new(
                 if virtual_time { Duration::ZERO } else { input_coalescing::DEFAULT_MAX },
@@ -628,7 +629,7 @@ impl Core {
     fn read_clock(&mut self) {
         self.now = self.engine.now();
         self.stamp = self.now;
-        let wall = self.now.wrapping_add(self.wall_offset);
+        let wall = self.now.wrapping_add(self.ahead);
         for a in &mut self.apps {
             a.wl.now = self.now;
             a.wl.wall = wall;
@@ -688,7 +689,7 @@ impl Core {
         self.apps.iter_mut().for_each(|a| a.unshown = false);
         self.answer_queues();
         if !self.virtual_time {
-            self.wall_offset = wall_offset(self.now);
+            self.ahead = clock::look();
         }
         let (q, h, k) = (self.pool.queue_used(), self.pool.owned_used(), self.pool.kept());
         let s = self.my_stats();

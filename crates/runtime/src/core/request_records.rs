@@ -136,7 +136,7 @@ impl Core {
             bytes: given_to(c).wrapping_sub(note.before),
             backend: here.backend_name(note.backend),
             fault: &fault,
-            ..here.line_of(c, self.now.wrapping_add(self.wall_offset))
+            ..here.line_of(c, self.now.wrapping_add(self.ahead))
         };
         self.access.line(note, &entry);
     }
@@ -170,7 +170,7 @@ impl Core {
             } else {
                 &own
             },
-            ..here.line_of(c, self.now.wrapping_add(self.wall_offset))
+            ..here.line_of(c, self.now.wrapping_add(self.ahead))
         };
         self.access.line(note, &entry);
     }
@@ -189,7 +189,7 @@ impl Core {
             bytes: c.left,
             backend: app.backend_name(c.served_by),
             fault: &fault,
-            ..app.line_of(c, self.now.wrapping_add(self.wall_offset))
+            ..app.line_of(c, self.now.wrapping_add(self.ahead))
         };
         self.access.line(note, &entry);
     }

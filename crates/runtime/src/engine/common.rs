@@ -1,4 +1,4 @@
-//! Shared parts of the socket engines: socket calls, address conversion, time, tokens and slots.
+//! Shared parts of the socket engines: socket calls, address conversion, tokens and slots.
 
 use super::Token;
 use std::io;
@@ -14,31 +14,6 @@ pub const BACKLOG: usize = 4096;
 /// Local ports from here on may be given to outgoing connections, so a connection could meet
 /// itself.
 const EPHEMERAL: u16 = 1024;
-
-pub fn monotonic() -> u64 {
-    clock(libc::CLOCK_MONOTONIC)
-}
-
-/// The processor time of this thread, in nanoseconds.
-pub fn processor_time() -> u64 {
-    clock(libc::CLOCK_THREAD_CPUTIME_ID)
-}
-
-fn clock(which: libc::clockid_t) -> u64 {
-    // SAFETY: clock_gettime fills in the struct it is given.
-    let t = unsafe {
-        let mut t: libc::timespec = zeroed();
-        libc::clock_gettime(which, &mut t);
-        t
-    };
-    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
-}
-
-/// The wall clock minus `now`, a reading of [`monotonic`] a moment ago.
-pub fn wall_offset(now: u64) -> u64 {
-    let wall = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    (wall.as_nanos() as u64).wrapping_sub(now)
-}
 
 /// Sleeps for less than a millisecond. The kernel would add 50 us to that; the thread's slack is
 /// made smaller first.

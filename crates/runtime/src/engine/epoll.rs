@@ -249,7 +249,7 @@ impl Epoll {
         l.flags |= RESTING;
         let fd = l.fd.as_raw_fd();
         if self.control(libc::EPOLL_CTL_MOD, fd, 0, listener).is_ok() {
-            self.retry_at = common::monotonic() + ACCEPT_PAUSE_NS;
+            self.retry_at = crate::clock::now() + ACCEPT_PAUSE_NS;
         }
     }
 
@@ -558,7 +558,7 @@ impl Engine for Epoll {
             let e = self.kernel_events[i];
             self.handle(Token(e.u64), e.events, events);
         }
-        if self.retry_at != 0 && common::monotonic() >= self.retry_at {
+        if self.retry_at != 0 && crate::clock::now() >= self.retry_at {
             self.wake_listeners();
         }
         Ok(())

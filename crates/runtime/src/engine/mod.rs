@@ -223,12 +223,12 @@ pub trait Engine {
     fn waker(&self) -> Waker;
     /// The time that this thread has had of its processor, in nanoseconds.
     fn worked(&self) -> u64 {
-        common::processor_time()
+        crate::clock::of_processor()
     }
     /// Monotonic time in nanoseconds. The memory engine's is virtual; read time here only, once per
     /// batch.
     fn now(&self) -> u64 {
-        common::monotonic()
+        crate::clock::now()
     }
 }
 

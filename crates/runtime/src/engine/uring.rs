@@ -385,7 +385,7 @@ impl Uring {
             out.push(Event::AcceptFailed { listener });
             if let Some(s) = self.sockets.get_mut(listener) {
                 s.flags |= RESTING;
-                self.retry_at = common::monotonic() + ACCEPT_PAUSE_NS;
+                self.retry_at = crate::clock::now() + ACCEPT_PAUSE_NS;
                 return;
             }
         }
@@ -662,7 +662,7 @@ impl Engine for Uring {
             std::mem::swap(&mut completions, &mut self.completions);
         }
         self.completions = completions;
-        if self.retry_at != 0 && common::monotonic() >= self.retry_at {
+        if self.retry_at != 0 && crate::clock::now() >= self.retry_at {
             self.wake_listeners();
         }
         Ok(())

@@ -7,8 +7,8 @@
 
 use super::Fault;
 use crate::abi::*;
+use crate::clock;
 use crate::core::app::{App, AppCore};
-use crate::engine::common::{monotonic, wall_offset};
 use crate::large_pages::words;
 use crate::program::{Unit, Verdict};
 use crate::stats::{Cell, NO_PLACE};
@@ -63,7 +63,7 @@ impl Nodes {
     pub fn new(app: &Arc<App>, merge: usize, index: usize, tasks: usize) -> Nodes {
         let desc = &app.desc.merges[merge];
         let protocol = app.desc.ports[desc.from as usize].protocols.first();
-        let seed = crate::core::mix(monotonic() ^ (index as u64) << 32 ^ u64::from(std::process::id()));
+        let seed = crate::core::mix(clock::now() ^ (index as u64) << 32 ^ u64::from(std::process::id()));
         let mut nodes = Nodes {
             unit: app.program.units()[desc.unit as usize],
             ctx: protocol.map_or(0, |p| app.desc.protocols[*p as usize].default_ctx),
@@ -98,8 +98,8 @@ impl Nodes {
         (to, most): (&mut Vec<u8>, usize),
     ) -> Result<u32, Fault> {
         self.sent = 0;
-        let now = monotonic();
-        (self.app.wl.now, self.app.wl.wall) = (now, now.wrapping_add(wall_offset(now)));
+        let now = clock::now();
+        (self.app.wl.now, self.app.wl.wall) = (now, now.wrapping_add(clock::look()));
         std::mem::swap(&mut self.out, to);
         let mut done = Ok(true);
         while self.out.len() < most && matches!(done, Ok(true)) {

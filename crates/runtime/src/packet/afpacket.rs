@@ -12,6 +12,7 @@ use super::pool::Pool;
 use super::port::{FramePort, Sent};
 use super::socket::Messages;
 use crate::abi::wl_frame;
+use crate::clock;
 use crate::engine::common;
 use std::ffi::CString;
 use std::io;
@@ -151,7 +152,7 @@ impl AfPacket {
 impl AfPacket {
     /// Reads how many frames the kernel has dropped, if the interval is over, or `now`.
     fn ask_lost(&mut self, now: bool) {
-        let time = common::monotonic();
+        let time = clock::now();
         if time < self.ask_at && !now || self.ring.is_none() {
             return;
         }
@@ -289,8 +290,8 @@ impl PacketRing {
         }
     }
 
-    /// The next frame, copied to a buffer.
-    fn take(&mut self, pool: &mut Pool) -> Option<(u32, wl_frame)> {
+    /// The next frame, copied to a buffer. It came before `now`.
+    fn take(&mut self, pool: &mut Pool, now: u64) -> Option<(u32, wl_frame)> {
         if self.large.next() > 0 {
             return pool.take_piece(&mut self.large);
         }
@@ -320,7 +321,9 @@ impl PacketRing {
         } else {
             to.copy_from_slice(data);
         }
-        f.time = u64::from(h.tp_sec) * 1_000_000_000 + u64::from(h.tp_nsec);
+        // The kernel tells the time of day. A clock that has just been set is known a little later.
+        let came = u64::from(h.tp_sec) * 1_000_000_000 + u64::from(h.tp_nsec);
+        f.time = came.wrapping_sub(clock::lead_of_day()).min(now);
         f.wire = (h.tp_len + extra as u32).max(f.n);
         let whole = h.tp_snaplen >= h.tp_len;
         if self.offload && whole {
@@ -345,8 +348,9 @@ impl PacketRing {
 impl FramePort for AfPacket {
     fn receive(&mut self, pool: &mut Pool, into: &mut Batch, _: u64) -> io::Result<()> {
         let Some(ring) = &mut self.ring else { return Ok(()) };
+        let now = if ring.has_frame() { clock::now() } else { 0 };
         while into.room() > 0 && (ring.large.next() > 0 || ring.has_frame()) {
-            let Some((buf, f)) = ring.take(pool) else { break };
+            let Some((buf, f)) = ring.take(pool, now) else { break };
             into.push(buf, f);
         }
         self.lost += std::mem::take(&mut ring.cut);

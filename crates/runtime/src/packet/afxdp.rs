@@ -530,7 +530,7 @@ impl AfXdp {
 
     /// Reads how many frames the kernel has dropped, if the interval is over.
     fn ask(&mut self) {
-        let now = common::monotonic();
+        let now = crate::clock::now();
         if now < self.ask_at {
             return;
         }

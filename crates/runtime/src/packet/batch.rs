@@ -93,11 +93,11 @@ impl Batch {
     /// Says when frames came that do not say it themselves, and does `each` to all of them. Answers
     /// their bytes.
     #[inline]
-    pub fn stamp(&mut self, wall: u64, each: impl Fn(&mut wl_frame)) -> u64 {
+    pub fn stamp(&mut self, now: u64, each: impl Fn(&mut wl_frame)) -> u64 {
         let mut bytes = 0;
         for f in &mut self.frames {
             each(f);
-            f.time = if f.time == 0 { wall } else { f.time };
+            f.time = if f.time == 0 { now } else { f.time };
             bytes += u64::from(f.n);
         }
         bytes

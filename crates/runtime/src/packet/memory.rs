@@ -287,7 +287,7 @@ unsafe fn place_each(frames: &mut [wl_frame], data: *mut u8, starts: &[u32], lab
         fetch(data, *later);
         // SAFETY: by contract.
         f.p = unsafe { data.add(s[0] as usize) };
-        (f.n, f.wire, f.time) = (s[1] - s[0], s[1] - s[0], label.wall);
+        (f.n, f.wire, f.time) = (s[1] - s[0], s[1] - s[0], label.time);
         (f.out, f.port, f.instance) = (WL_GONE, label.port, label.instance);
     }
 }
@@ -314,7 +314,7 @@ fn place_whole(frames: &mut [wl_frame], data: *mut u8, starts: &[u32], label: La
     use std::arch::x86_64::*;
     let done = frames.len() / 4 * 4;
     let (base, came) =
-        (_mm256_set1_epi64x(data as i64), _mm256_set_epi64x(came_from(label) as i64, label.wall as i64, 0, 0));
+        (_mm256_set1_epi64x(data as i64), _mm256_set_epi64x(came_from(label) as i64, label.time as i64, 0, 0));
     for (k, f) in frames.chunks_exact_mut(4).enumerate() {
         let (s, later) = (&starts[4 * k..4 * k + 5], &starts[4 * k + AHEAD..][..4]);
         later.iter().for_each(|l| fetch(data, *l));
@@ -355,7 +355,7 @@ fn absent(label: Label) -> wl_frame {
         p: std::ptr::null_mut(),
         n: 0,
         wire: 0,
-        time: label.wall,
+        time: label.time,
         out: WL_GONE,
         port: label.port,
         instance: label.instance,
@@ -600,7 +600,7 @@ mod tests {
     #[test]
     fn frames_are_placed_alike() {
         let starts: Vec<u32> = (0..=22 + AHEAD as u32).map(|i| 64 * i + i * i % 7).collect();
-        let label = Label { port: 7, instance: 9, wall: 12345 };
+        let label = Label { port: 7, instance: 9, time: 12345 };
         // The bytes there belong to other frames, which have been sent.
         let stale = wl_frame {
             p: std::ptr::null_mut(),
@@ -646,7 +646,7 @@ mod tests {
         let (mut batch, mut at) = (Batch::absent(), 0);
         for most in [1, 4, 6, 7, 3, 8, 256, 5] {
             let got =
-                port.receive_ready(&mut batch, most, u64::MAX, Label { port: 2, instance: 3, wall: 100 + most as u64 });
+                port.receive_ready(&mut batch, most, u64::MAX, Label { port: 2, instance: 3, time: 100 + most as u64 });
             assert_eq!(batch.len(), batch.bufs.len());
             assert_eq!(got, batch.frames.iter().map(|f| u64::from(f.n)).sum::<u64>());
             for f in &batch.frames {
@@ -676,7 +676,7 @@ mod tests {
         assert!(port.lends() && !port.ready());
         let (mut batch, mut at) = (Batch::lent(), 0);
         while !port.ended() {
-            let got = port.receive_ready(&mut batch, 1 + at % 500, u64::MAX, Label { port: 2, instance: 3, wall: 100 });
+            let got = port.receive_ready(&mut batch, 1 + at % 500, u64::MAX, Label { port: 2, instance: 3, time: 100 });
             assert!(!batch.is_empty() && batch.len() <= LENT && batch.bufs.iter().all(|b| *b == NONE));
             assert_eq!(got, batch.frames.iter().map(|f| u64::from(f.n)).sum::<u64>());
             for f in &mut batch.frames {

@@ -16,7 +16,7 @@ pub struct Label {
     pub port: u16,
     pub instance: u16,
     /// Time of arrival, if the port gives none.
-    pub wall: u64,
+    pub time: u64,
 }
 
 /// Frames that have left, and their bytes.

@@ -551,7 +551,7 @@ impl Opening<'_> {
             Carrier::Pcap => {
                 let writer = Writer::create(Path::new(name), self.style)?;
                 self.writes = true;
-                self.alone(0, at, Box::new(pcap::Output(writer)));
+                self.alone(0, at, Box::new(pcap::Output { writer, live: self.capture.is_none() }));
                 Ok(())
             }
             Carrier::Queue => {

@@ -32,7 +32,7 @@ fn signal<'a>(desc: &'a Desc, table: &str, what: &str) -> Result<&'a SignalDesc,
         if desc.tables.iter().any(|t| t.name == table) {
             return Error::Param(format!(
                 "app `{}`: table `{table}` has no `{what}`: a file has no form for all fields of its key and value \
-                 (options, lists, signed numbers, endpoints, records within them)",
+                 (options, lists, signed numbers, those of 128 bits, endpoints, records within them)",
                 desc.app
             ));
         }

@@ -382,7 +382,9 @@ pub static CODES: &[Code] = &[
     code("E0674", "a handler that XDP cannot run",
         "`on xdp` stands behind a handler of the packets of a network interface, `nic(…)`. It may \
          stand behind a segment of such handlers, or behind an element's instance to which such \
-         packets come. The app has no ports of connections.",
+         packets come. The app has no ports of connections. If two headers of the packets' type may \
+         follow one header, their conditions exclude each other. The headers have at most 16,383 \
+         bytes together.",
         "app a {\n    port wire = pcap(\"in.pcap\")\n    on wire(p) on xdp { p -> kernel }\n}\n"),
     code("E0675", "an unknown device",
         "The device of a handler, a segment or an element's instance is `xdp`, `cpu(n)` or `nic`. \

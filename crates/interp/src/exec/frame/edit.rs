@@ -83,7 +83,8 @@ impl Frame {
         let words = match fixed_offset(m, unit, f).filter(|_| fixed.is_some()) {
             Some(n) => {
                 let n = n as usize;
-                at + (n & !1)..at + (n + size).next_multiple_of(2)
+                // The last byte of a frame may be the first one of its word.
+                at + (n & !1)..(at + (n + size).next_multiple_of(2)).min(self.bytes.len())
             }
             None => start..start + size,
         };

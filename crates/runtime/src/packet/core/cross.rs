@@ -5,7 +5,7 @@
 
 use super::PacketCore;
 use crate::abi::{wl_frame, WL_F_OVERLOAD};
-use crate::engine::common::monotonic;
+use crate::clock;
 use crate::packet::batch::{prefetch, Batch, Buf, BATCH};
 use crate::packet::crossing::{Item, NextEvent};
 use crate::stats::NO_PLACE;
@@ -93,7 +93,7 @@ impl PacketCore {
         }
         let busy = if self.timeline.is_some() { self.take_in_time() } else { self.take_as_they_come() };
         if busy {
-            self.given = monotonic();
+            self.given = clock::now();
         } else if !self.blocked {
             self.finish_crossings();
         }

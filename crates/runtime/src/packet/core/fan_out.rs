@@ -96,13 +96,13 @@ impl PacketCore {
     pub(super) fn came(&mut self, batch: &mut Batch, fan: usize) {
         let fans = self.fans.clone();
         let Some(first) = fans[fan].members().next() else { return };
-        let wall = self.with(first.app, |c| {
+        let now = self.with(first.app, |c| {
             if c.capture.is_none() {
                 c.read_clock();
             }
-            c.app.wl.wall
+            c.now
         });
-        let size = batch.stamp(wall, |_| {});
+        let size = batch.stamp(now, |_| {});
         for m in fans[fan].members() {
             self.stats[self.index].apps[m.app].ports[usize::from(m.port)].frames.came(batch.len(), size);
         }

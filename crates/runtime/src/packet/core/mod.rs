@@ -29,9 +29,10 @@ use super::port_targets::frame_handler;
 use super::rps::Rps;
 use super::scatter::Scatter;
 use crate::abi::*;
+use crate::clock;
 use crate::core::app::{App, AppCore};
 use crate::core::signal::value;
-use crate::engine::common::{monotonic, nap, wall_offset};
+use crate::engine::common::nap;
 use crate::program::Packets;
 use crate::signal::HandlerFault;
 use crate::stats::{AppStats, CoreStats, FrameStats};
@@ -208,7 +209,8 @@ pub struct PacketCore {
     popped: queues::Popped,
     entries: entries::Entries,
     now: u64,
-    wall_offset: u64,
+    /// The lead of the clock of the day, if that was set.
+    ahead: u64,
     capture: Option<u64>,
     timeline: Option<u64>,
     pace: bool,
@@ -250,7 +252,7 @@ const NO_HANDLER: u32 = u32::MAX;
 
 impl PacketCore {
     pub fn new(mut p: CoreParts) -> PacketCore {
-        let (cores, now) = (p.stats.len(), monotonic());
+        let (cores, now) = (p.stats.len(), clock::now());
         let seed = crate::core::mix(now ^ (p.index as u64) << 32 ^ u64::from(std::process::id()));
         let mut app = AppCore::new(p.app, host::table(), p.index as u32, cores as u32, seed);
         host::keep_segment(&mut app, p.segment);
@@ -301,7 +303,7 @@ impl PacketCore {
             copied: 0,
             missing: [0; BATCH],
             now: p.capture.unwrap_or(now),
-            wall_offset: wall_offset(now),
+            ahead: clock::look(),
             capture: p.capture,
             timeline: p.timeline,
             pace: p.pace,
@@ -333,7 +335,7 @@ impl PacketCore {
 
     /// Runs `init_core` and the start handlers, arms periodic ones.
     pub fn start(&mut self) {
-        self.began = monotonic();
+        self.began = clock::now();
         self.read_clock();
         if let Some(init) = self.app.app.program.table().init_core {
             let wl = self.enter();
@@ -703,7 +705,7 @@ impl PacketCore {
         if self.given == 0 {
             return false;
         }
-        if monotonic() - self.given >= SPIN {
+        if clock::now() - self.given >= SPIN {
             self.given = 0;
             return false;
         }

@@ -3,7 +3,7 @@
 
 use super::{PacketCore, PortInput, NO_HANDLER};
 use crate::abi::{wl_frame, WL_GONE};
-use crate::engine::common::monotonic;
+use crate::clock;
 use crate::packet::batch::{bytes, prefetch, Batch, BATCH, LONG_BATCH};
 use crate::packet::core_mesh::{core_of, flow_hash};
 use crate::packet::port::{Label, APART_NS};
@@ -93,7 +93,7 @@ impl PacketCore {
 
     /// The time of the capture that corresponds to now.
     pub(super) fn paced(&self) -> u64 {
-        self.timeline.unwrap_or(0).saturating_add(monotonic() - self.began)
+        self.timeline.unwrap_or(0).saturating_add(clock::now() - self.began)
     }
 
     pub(super) fn receive_from(&mut self, i: usize, until: u64) -> bool {
@@ -162,7 +162,7 @@ impl PacketCore {
         let mut got = false;
         let mut looks = ClockLooks::new();
         loop {
-            let label = Label { port, instance, wall: self.app.wl.wall };
+            let label = Label { port, instance, time: self.now };
             let bytes = self.ends[end].port.receive_ready(batch, most, until, label);
             if batch.is_empty() {
                 return got;
@@ -194,9 +194,13 @@ impl PacketCore {
         if self.capture.is_none() {
             self.read_clock();
         }
-        let (port, instance, wall) = (self.inputs[i].port, self.inputs[i].instance, self.app.wl.wall);
+        let (port, instance, now) = (self.inputs[i].port, self.inputs[i].instance, self.now);
         let looped = self.inputs[i].looped;
-        let bytes = batch.stamp(wall, |f| {
+        // Of a run on captures the kernel's times know nothing.
+        if self.capture.is_some() && !looped && !self.ends[self.inputs[i].end].port.is_capture() {
+            batch.frames.iter_mut().for_each(|f| f.time = 0);
+        }
+        let bytes = batch.stamp(now, |f| {
             // Where a frame came from before it went back into the program is still of interest.
             f.instance = if looped { f.instance } else { instance };
             f.port = port;
@@ -213,7 +217,7 @@ impl PacketCore {
         let PortInput { port, instance, handler, .. } = self.inputs[i];
         let own = |f: &wl_frame| f.out == WL_GONE && handler != NO_HANDLER;
         let queues = std::mem::take(&mut self.queues);
-        let bytes = batch.stamp(self.app.wl.wall, |f| {
+        let bytes = batch.stamp(self.now, |f| {
             // The mark is for queues only.
             if queues.get((f.out >> 16) as usize) != Some(&true) {
                 (f.port, f.instance) = (port, instance)
@@ -260,11 +264,11 @@ impl PacketCore {
     /// Handles frames and looks at what that costs.
     #[cold]
     fn judge(&mut self, batch: &mut Batch, handler: u32) {
-        let (frames, began) = (batch.len(), monotonic());
+        let (frames, began) = (batch.len(), clock::now());
         self.handle(batch, handler);
         let Some(rps) = &mut self.rps else { return };
         // Batches are small here, however many frames there are.
-        let spent = monotonic() - began;
+        let spent = clock::now() - began;
         let cost = if self.apart < APART_NS { rps.took_part(spent, frames) } else { rps.took(spent, frames) };
         if let Some(ns) = cost {
             let all = if rps.keeps_all() {
@@ -333,7 +337,7 @@ impl PacketCore {
             busy |= taken > 0;
         }
         if busy {
-            self.given = monotonic();
+            self.given = clock::now();
         }
         busy
     }

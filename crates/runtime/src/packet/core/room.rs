@@ -8,7 +8,8 @@
 use super::entries::EntryOf;
 use super::PacketCore;
 use crate::abi::wl_frame;
-use crate::engine::common::{monotonic, nap};
+use crate::clock;
+use crate::engine::common::nap;
 use crate::packet::batch::Buf;
 
 /// If all other cores have rested and had nothing to do for so many ns, none gives a buffer back. A
@@ -50,7 +51,7 @@ impl PacketCore {
     fn wait_for_room(&mut self, n: usize) -> bool {
         let (board, me) = (self.mesh.shared.board.clone(), self.index);
         let turns = || -> Vec<u32> { (0..board.cores()).map(|k| board.turns(k)).collect() };
-        let began = monotonic();
+        let began = clock::now();
         let (mut since, mut seen, mut rounds) = (began, turns(), 0u32);
         let mut rested = vec![false; board.cores()];
         rested[me] = true;
@@ -62,7 +63,7 @@ impl PacketCore {
             if self.pool.has(n) {
                 return true;
             }
-            let (now, turns) = (monotonic(), turns());
+            let (now, turns) = (clock::now(), turns());
             rested.iter_mut().enumerate().for_each(|(k, rested)| *rested |= !board.works(k));
             if turns != seen {
                 (since, seen) = (now, turns);

@@ -69,7 +69,7 @@ impl PacketCore {
     fn leaves_at(&self, came: u64, out: u32) -> u64 {
         let waits = self.queues.get((out >> 16) as usize) == Some(&true);
         if self.popped.serving && !waits {
-            self.app.wl.wall
+            self.now
         } else {
             came
         }
@@ -334,7 +334,7 @@ impl PacketCore {
     /// The time of the frame that begins here, of the batch at hand or new. Then the bytes that a
     /// capture has cut off it, and the work left to be done on it.
     fn copied_from(&mut self, p: *const u8) -> (u64, u32, Undone) {
-        let new = (self.app.wl.wall, 0, Undone::default());
+        let new = (self.now, 0, Undone::default());
         // SAFETY: as in `stage_moved`.
         let Some(batch) = (unsafe { self.current.as_ref() }) else { return new };
         let n = batch.len();

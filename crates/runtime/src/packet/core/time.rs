@@ -2,7 +2,7 @@
 //! of the core.
 
 use super::PacketCore;
-use crate::engine::common::{monotonic, wall_offset};
+use crate::clock;
 
 /// A gap in a capture runs a periodic handler at most this often.
 const CATCH_UP: u64 = 100_000;
@@ -13,9 +13,9 @@ impl PacketCore {
     #[inline]
     pub(super) fn read_clock(&mut self) {
         if self.capture.is_none() {
-            self.now = monotonic();
+            self.now = clock::now();
         }
-        let wall = if self.capture.is_some() { self.now } else { self.now.wrapping_add(self.wall_offset) };
+        let wall = if self.capture.is_some() { self.now } else { self.now.wrapping_add(self.ahead) };
         (self.app.wl.now, self.app.wl.wall) = (self.now, wall);
         if let Some(times) = &self.times {
             times.reach(self.now);
@@ -83,10 +83,10 @@ impl PacketCore {
     }
 
     pub(super) fn housekeep(&mut self) {
-        let now = monotonic();
+        let now = clock::now();
         self.housekeeping =
             if self.capture.is_some() { self.now.saturating_add(HOUSEKEEPING_NS) } else { now + HOUSEKEEPING_NS };
-        self.wall_offset = wall_offset(now);
+        self.ahead = clock::look();
         self.publish();
     }
 

@@ -8,6 +8,7 @@ use super::channel::Channel;
 use super::mirror::Mirror;
 use super::role::{told, VARIABLE};
 use super::shared::Joint;
+use crate::clock;
 use crate::core::app::App;
 use crate::engine::common;
 use crate::engine::Waker;
@@ -156,7 +157,7 @@ impl OtherProcess {
         if let Some(name) = args.next().filter(|_| std::env::var_os(COMMAND).is_none()) {
             command.arg0(name);
         }
-        command.args(args).env(VARIABLE, told(anew, &files)).stdin(Stdio::null());
+        command.args(args).env(VARIABLE, told(anew, &files)).envs([clock::shared()]).stdin(Stdio::null());
         let inherit = move || {
             // SAFETY: plain system calls, as they are allowed between fork and exec.
             unsafe {

@@ -13,7 +13,8 @@
 //! The other process may have written anything. A head is copied out, then checked: its number, its
 //! length, the numbers of its continuations, and a sum over it. What does not fit is counted, and
 //! its slot is given back. Positions are published, too. They serve where a status is damaged, and
-//! where a process takes the place of one that has ended.
+//! where a process takes the place of one that has ended. A side that waits publishes its own one
+//! again, since that may be damaged as well.
 
 use super::meter::Meter;
 use crate::packet::pool::FRAME_MAX;
@@ -29,6 +30,9 @@ const MORE_HEAD: usize = 16;
 /// A consumer that finds nothing looks at the producer's position after so many looks.
 const LOOKS: u32 = 64;
 
+/// More entries than a ring ever has. Their numbers fit into a status.
+const POSITION_MAX: u64 = 1 << 60;
+
 const FIRST: u64 = 1;
 const MORE: u64 = 2;
 
@@ -43,6 +47,25 @@ fn full(n: u64, kind: u64) -> u64 {
 #[repr(C, align(64))]
 #[derive(Default)]
 struct Line(AtomicU64);
+
+impl Line {
+    /// The other side's position. One that no ring reaches is damaged.
+    fn read(&self) -> u64 {
+        let n = self.0.load(Acquire);
+        if n < POSITION_MAX {
+            n
+        } else {
+            0
+        }
+    }
+
+    /// Says again where this side is.
+    fn repeat(&self, n: u64) {
+        if self.0.load(Relaxed) != n {
+            self.0.store(n, Release)
+        }
+    }
+}
 
 /// Counts of one end, which only this end writes.
 #[repr(C, align(64))]
@@ -226,7 +249,7 @@ impl RingProducer {
         let (mut put, mut freed) = (0, 0);
         if anew {
             // All before the consumer's place is taken, and what is behind it is there or is not.
-            freed = m.header().taken.0.load(Acquire);
+            freed = m.header().taken.read();
             put = freed;
             while put < freed + size && m.status(put) >> 2 == put && m.status(put) != free(put) {
                 put += 1;
@@ -249,7 +272,11 @@ impl RingProducer {
         if self.put - self.freed + slots > depth {
             self.look();
         }
-        self.put - self.freed + slots <= depth
+        let room = self.put - self.freed + slots <= depth;
+        if !room {
+            self.m.header().put.repeat(self.put)
+        }
+        room
     }
 
     /// Slots that the consumer has given back.
@@ -257,7 +284,7 @@ impl RingProducer {
         let size = self.m.form.slots as u64;
         while self.freed < self.put {
             if self.m.status(self.freed) != free(self.freed + size) {
-                if self.m.header().taken.0.load(Acquire) <= self.freed {
+                if self.m.header().taken.read() <= self.freed {
                     return;
                 }
                 // It has passed, and its status is not what it has written.
@@ -310,7 +337,7 @@ impl RingConsumer {
     pub fn new(m: RingMemory, anew: bool) -> RingConsumer {
         let mut taken = 0;
         if anew {
-            let put = m.header().put.0.load(Acquire);
+            let put = m.header().put.read();
             taken = put.saturating_sub(m.form.slots as u64);
             // Slots that are given back have been taken.
             while taken < put && m.status(taken) != full(taken, FIRST) {
@@ -382,7 +409,11 @@ impl RingConsumer {
     /// then.
     fn is_lost(&mut self, n: u64) -> bool {
         self.looks = (self.looks + 1) % LOOKS;
-        self.looks == 0 && self.m.header().put.0.load(Acquire) > n && self.m.status(n) == free(n)
+        if self.looks != 0 {
+            return false;
+        }
+        self.m.header().taken.repeat(n);
+        self.m.header().put.read() > n && self.m.status(n) == free(n)
     }
 
     fn checked(&self, n: u64) -> Option<Head> {

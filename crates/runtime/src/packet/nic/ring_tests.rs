@@ -120,6 +120,48 @@ fn damage_is_counted_and_passed() {
     }
 }
 
+/// A status and the published positions are damaged at once. Neither side waits for ever.
+#[test]
+fn damaged_positions_stop_no_ring() {
+    let positions = [0, 7, 1 << 40, u64::MAX];
+    for waiting in 0..=4u64 {
+        for slot in 0..8u64 {
+            for kind in [0, FIRST, MORE, 3] {
+                for (put_at, taken_at) in positions.into_iter().flat_map(|a| positions.map(|b| (a, b))) {
+                    for anew in [false, true] {
+                        let m = memory(4, 128);
+                        let (mut p, mut c) =
+                            (RingProducer::new(m.clone(), 4, false), RingConsumer::new(m.clone(), false));
+                        for n in 0..6 {
+                            assert!(put(&mut p, n, 60) && take(&mut c).is_some());
+                        }
+                        (0..waiting).for_each(|n| assert!(put(&mut p, 6 + n, 60)));
+                        m.set(slot, m.status(slot) & !3 | kind);
+                        m.header().put.0.store(put_at, Release);
+                        m.header().taken.0.store(taken_at, Release);
+                        if anew {
+                            p = RingProducer::new(m.clone(), 4, true);
+                            c = RingConsumer::new(m.clone(), true);
+                        }
+                        let mut next = 10;
+                        for _ in 0..600 {
+                            next += u64::from(put(&mut p, next, 60));
+                            drop(take(&mut c));
+                        }
+                        let said = format!("slot {slot} {kind}, {waiting} waiting, at {put_at} and {taken_at}, {anew}");
+                        assert!(next > 300, "it stands still: {said}");
+                        while take(&mut c).is_some() {}
+                        for n in 2000..2020 {
+                            assert!(put(&mut p, n, 60), "{said}");
+                            assert_eq!(take(&mut c).map(|e| e.0), Some(n), "{said}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
 /// The whole memory is filled at random, again and again.
 #[test]
 fn noise_does_no_harm() {

@@ -10,7 +10,7 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::Arc;
-use wireloom_ir::desc::{Desc, HandlerOn};
+use wireloom_ir::desc::{Desc, HandlerOn, ParamValue, PortKind, Value};
 
 /// Mapped memory.
 struct Mapping {
@@ -82,6 +82,12 @@ fn digest(desc: &Desc, layout: &Layout, link: &Link) -> u64 {
         // The first process alone knows which handlers of frames run in the XDP hook.
         if matches!(h.on, HandlerOn::Frame { .. }) {
             h.on = HandlerOn::Elsewhere
+        }
+    }
+    for p in desc.ports.iter_mut().filter(|p| !p.nic) {
+        // So it is with ports that nothing outside the hook uses: they are bound to nothing.
+        if let PortKind::Frames { names, .. } = &mut p.kind {
+            *names = Value::Const(ParamValue::Endpoints(Vec::new()))
         }
     }
     let text = format!("{}{layout:?}{link:?}", serde_json::to_string(&desc).unwrap_or_default());

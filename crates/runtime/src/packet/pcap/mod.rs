@@ -18,6 +18,7 @@ pub use write::Writer;
 use super::batch::Batch;
 use super::port::{FramePort, Sent};
 use super::Pool;
+use crate::clock;
 use std::io;
 use std::os::fd::RawFd;
 
@@ -66,8 +67,12 @@ impl FramePort for CaptureInput {
     }
 }
 
-/// A capture that is written.
-pub struct Output(pub Writer);
+/// A capture that is written. Frames have the times of captures, or of [`clock`]: then the file has
+/// the time of day, also if that was set meanwhile.
+pub struct Output {
+    pub writer: Writer,
+    pub live: bool,
+}
 
 impl FramePort for Output {
     fn receive(&mut self, _: &mut Pool, _: &mut Batch, _: u64) -> io::Result<()> {
@@ -75,10 +80,10 @@ impl FramePort for Output {
     }
 
     fn transmit(&mut self, pool: &mut Pool, batch: &mut Batch) -> Sent {
-        let sent = batch
-            .frames
-            .iter()
-            .fold(Sent::default(), |sent, f| sent.and(f, self.0.frame(super::batch::bytes(f), f.time, f.wire)));
+        let ahead = if self.live { clock::lead_of_day() } else { 0 };
+        let sent = batch.frames.iter().fold(Sent::default(), |sent, f| {
+            sent.and(f, self.writer.frame(super::batch::bytes(f), f.time.wrapping_add(ahead), f.wire))
+        });
         batch.release(pool);
         sent
     }
@@ -88,11 +93,11 @@ impl FramePort for Output {
     }
 
     fn tend(&mut self, _: &mut Pool) {
-        self.0.write_out();
+        self.writer.write_out();
     }
 
     fn finish(&mut self, _: &mut Pool) -> io::Result<()> {
-        self.0.finish()
+        self.writer.finish()
     }
 }
 

@@ -118,7 +118,7 @@ fn resolutions_of_pcapng() {
 #[test]
 fn while_nothing_comes_what_was_sent_is_in_the_file() {
     let (path, mut pool) = (temp("live.pcap"), Pool::all(1, 8).unwrap().remove(0));
-    let mut output = Output(Writer::create(&path, Style::default()).unwrap());
+    let mut output = Output { writer: Writer::create(&path, Style::default()).unwrap(), live: false };
     let (mut batch, (buf, f)) = (Batch::default(), pool.store(b"frame").unwrap());
     batch.push(buf, f);
     assert_eq!(output.transmit(&mut pool, &mut batch).frames, 1);
