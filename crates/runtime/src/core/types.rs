@@ -226,6 +226,13 @@ pub struct Conn {
     pub held_up: u64,
     /// Client, `DATAGRAM`: bytes that may still be sent to it.
     pub most_answer: u32,
+    /// Upstream of a conversation: whether its client's last message waits for another one
+    /// (`unfinished when`).
+    pub unfinished: bool,
+    /// How many answers it owes is not known for sure.
+    pub uncounted: bool,
+    /// Its server has said something since the last question.
+    pub heard: bool,
     /// Backend: the numbers by which its answers are matched, if they carry ids.
     pub numbers: Option<Box<RequestNumbers>>,
     /// Its part in a conversation: 0 none, 1 the client, from 2 on the upstream.
@@ -238,16 +245,8 @@ pub struct Conn {
     pub why: u16,
     /// Client of a conversation: its server waits for the next message, or has not got one.
     pub at_rest: bool,
-    /// Upstream of a conversation: answers that its server owes, and whether its client's last
-    /// message waits for another one (`owes when`, `unfinished when`).
+    /// Upstream of a conversation: answers that its server owes (`owes when`).
     pub owed: u32,
-    pub unfinished: bool,
-    /// How many it owes is not known for sure.
-    pub uncounted: bool,
-    /// The questions for whose answers handlers wait.
-    pub asks: Option<Box<super::questions::Questions>>,
-    /// Its server has said something since the last question.
-    pub heard: bool,
     /// When its server was asked for the first answer of which it has said nothing.
     pub asked: u64,
     /// When it was opened, and the bytes that have left on it since.
@@ -273,6 +272,8 @@ pub struct Conn {
     pub after: Option<Box<WaitingMessages>>,
     /// Client of a conversation: its fault, of which it is told behind the answers that are owed.
     pub complaint: Option<Box<Complaint>>,
+    /// Upstream of a conversation: the questions for whose answers handlers wait.
+    pub asks: Option<Box<super::questions::Questions>>,
     /// The part that the program sees.
     pub c: wl_conn,
 }
