@@ -124,15 +124,17 @@ impl Lower<'_, '_> {
                 Ok(())
             }
             ExprKind::Comprehension { value, pattern, list, cond } => {
-                self.settle_run(e.span);
+                let next = self.item_begins(elem);
+                let mut open = self.settle_run(&next, e.span);
                 self.each(pattern, list, e.span, |s| {
                     s.filtered(cond.as_ref(), e.span, |s| {
                         s.emit_item(elem, Some(element), owner, value)?;
-                        s.settle_run(e.span);
+                        open.extend(s.settle_run(&next, e.span));
                         Ok(Val::unit())
                     })
                     .map(|_| ())
                 })?;
+                self.open_runs.extend(open);
                 Ok(())
             }
             ExprKind::If(c, then, Some(other)) if then.stmts.len() == 1 => {
@@ -261,7 +263,10 @@ impl Lower<'_, '_> {
         if let Some((r, _)) = self.cx.record_units.get(&unit).copied() {
             return self.emit_record(unit, r, e);
         }
-        let piece = self.piece(unit, e)?;
+        let mut piece = self.piece(unit, e)?;
+        if let Piece::Built(f) = &mut piece {
+            f.params = self.part_args.clone().unwrap_or_default();
+        }
         self.emit_piece(unit, &piece)
     }
 
@@ -283,7 +288,7 @@ impl Lower<'_, '_> {
             (Ty::Msg(u), Vk::Out(o)) if *u == unit => match &o.kind {
                 crate::val::OutKind::Built(b) => {
                     // Its first byte was not checked when it was built.
-                    self.settle_run(span);
+                    self.settle_run(&ir::ByteSet::ALL, span);
                     self.out.extend(b.clone());
                     self.run = o.run;
                     Ok(())

@@ -158,8 +158,8 @@ impl Lower<'_, '_> {
         made
     }
 
-    /// A condition as it is asked: in the text of a function or element it may be known at the place
-    /// of use.
+    /// A condition as it is asked: in the text of a function or element it may be known at the
+    /// place of use.
     pub fn known_outside(&self, cond: &Expr) -> Expr {
         match self.text > 0 {
             true if self.holds(cond, true) => build::boolean(true),
