@@ -63,38 +63,9 @@ impl Lower<'_, '_> {
         self.push(span, StmtKind::Emit(e));
     }
 
-    fn separator(&mut self, b: u8, span: Span) {
+    pub(super) fn separator(&mut self, b: u8, span: Span) {
         let t = self.cx.lower_ty(&Ty::Bytes(1));
         self.push(span, StmtKind::Emit(Emit::Bytes(ir::Expr::new(t, K::Bytes(vec![b])))));
-    }
-
-    /// Before and at the end of a loop's body it is not known what was written last. `next`: the
-    /// bytes that an item may begin with. Gives the runs that only what follows the loop could go
-    /// on with.
-    pub(super) fn settle_run(&mut self, next: &ir::ByteSet, span: Span) -> Vec<(ir::ByteSet, ir::Expr)> {
-        match self.run.take() {
-            Some((_, Some(b))) => self.separator(b, span),
-            Some((_, None)) => self.unsure(),
-            None => {}
-        }
-        let (unsure, open): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.open_runs).into_iter().partition(|(class, _)| class.intersects(next));
-        if !unsure.is_empty() {
-            self.unsure();
-        }
-        open.into_iter().map(|(class, _)| (class, build::boolean(true))).collect()
-    }
-
-    /// The bytes that an item of a list may begin with.
-    pub(super) fn item_begins(&self, elem: &Elem) -> ir::ByteSet {
-        let Elem::Unit(u) = elem else { return ir::ByteSet::ALL };
-        let unit = &self.cx.m.units[u.index()];
-        let first = unit.body.first().map(|f| &unit.fields[f.index()].kind);
-        match first {
-            Some(FieldKind::Bytes { min: 1.., class: Some(class), trim: None, .. }) => *class,
-            Some(FieldKind::Number { radix, .. }) => digits(*radix),
-            _ => ir::ByteSet::ALL,
-        }
     }
 
     fn emit_const(&mut self, bytes: &[u8], span: Span) {
@@ -690,7 +661,7 @@ impl Lower<'_, '_> {
         });
         let (first, case) = bare.next()?;
         // Two words say two things, of which none is meant more than the other.
-        match (&case.guard, bare.last()) {
+        match (&case.guard, bare.next_back()) {
             (ir::Guard::Literal { .. }, Some((last, other))) => matches!(other.guard, ir::Guard::Else).then_some(last),
             _ => Some(first),
         }

@@ -114,6 +114,36 @@ impl Lower<'_, '_> {
         Ok(())
     }
 
+    /// Before and at the end of a loop's body it is not known what was written last. `next`: the
+    /// bytes that an item may begin with. Gives the runs that only what follows the loop could go
+    /// on with.
+    pub(super) fn settle_run(&mut self, next: &ir::ByteSet, span: Span) -> Vec<(ir::ByteSet, ir::Expr)> {
+        match self.run.take() {
+            Some((_, Some(b))) => self.separator(b, span),
+            Some((_, None)) => self.unsure(),
+            None => {}
+        }
+        let (unsure, open): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.open_runs).into_iter().partition(|(class, _)| class.intersects(next));
+        if !unsure.is_empty() {
+            self.unsure();
+        }
+        open.into_iter().map(|(class, _)| (class, build::boolean(true))).collect()
+    }
+
+    /// The bytes that an item of a list may begin with.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+    fn item_begins(&self, elem: &Elem) -> ir::ByteSet {
+        let Elem::Unit(u) = elem else { return ir::ByteSet::ALL };
+        let unit = &self.cx.m.units[u.index()];
+        let first = unit.body.first().map(|f| &unit.fields[f.index()].kind);
+        match first {
+            Some(FieldKind::Bytes { min: 1.., class: Some(class), trim: None, .. }) => *class,
+            Some(FieldKind::Number { radix, .. }) => super::emit::digits(*radix),
+            _ => ir::ByteSet::ALL,
+        }
+    }
+
     #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn emit_items(&mut self, elem: &Elem, element: FieldId, owner: ir::UnitId, e: &Expr) -> R<()> {
         match &*e.kind {
