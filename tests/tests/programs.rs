@@ -29,6 +29,7 @@ mod page_names;
 mod rebuild;
 mod renamed;
 mod sent_as_read;
+mod sent_at_random;
 mod std_units;
 mod text;
 mod type_names;

@@ -43,3 +43,9 @@ fn parts_of_messages() {
 fn other_protocols_and_directions() {
     passes("told_alike", 6);
 }
+
+/// Selectors of no case, peeked cases, rules over lists, computed numbers, runs that are left out.
+#[test]
+fn read_as_meant() {
+    passes("read_as_meant", 27);
+}

@@ -278,6 +278,10 @@ impl Lower<'_, '_> {
     ) -> R<ir::Outgoing> {
         let EditedMessage { unit, msg, known, mut edits } = target;
         let mut values = self.settle(unit, msg, &known, &mut edits);
+        for (f, length) in &values {
+            let field = self.field_ir(unit, *f);
+            self.number_within(length, &field, span)?;
+        }
         for (name, v) in &known {
             let (Some(m), Vk::Pure(v)) = (self.cx.units[unit.index()].member(name), &v.kind) else { continue };
             values.push((m.field, v.clone()));

@@ -63,21 +63,9 @@ impl Lower<'_, '_> {
         self.push(span, StmtKind::Emit(e));
     }
 
-    fn separator(&mut self, b: u8, span: Span) {
+    pub(super) fn separator(&mut self, b: u8, span: Span) {
         let t = self.cx.lower_ty(&Ty::Bytes(1));
         self.push(span, StmtKind::Emit(Emit::Bytes(ir::Expr::new(t, K::Bytes(vec![b])))));
-    }
-
-    /// Before and at the end of a loop's body it is not known what was written last.
-    pub(super) fn settle_run(&mut self, span: Span) {
-        match self.run.take() {
-            Some((_, Some(b))) => self.separator(b, span),
-            Some((_, None)) => self.unsure(),
-            None => {}
-        }
-        if !std::mem::take(&mut self.open_runs).is_empty() {
-            self.unsure();
-        }
     }
 
     fn emit_const(&mut self, bytes: &[u8], span: Span) {
@@ -130,6 +118,7 @@ impl Lower<'_, '_> {
                 FieldKind::Switch { cases } => {
                     if let Some(chosen) = self.chosen_case(fields, *f, cases) {
                         self.no_other_case(fields, cases, chosen, &seq[i + 1..], fields.span)?;
+                        self.as_peeked(fields, &cases[chosen], &seq[i + 1..], fields.span)?;
                     }
                 }
                 FieldKind::Bytes { extent: Extent::Until(u), .. } if u.peek => {
@@ -156,10 +145,7 @@ impl Lower<'_, '_> {
     pub fn number_of(&mut self, fields: &Fields, f: FieldId, ir_field: &ir::Field) -> R<ir::Expr> {
         let t = ir_field.ty;
         if let Some(e) = fields.value(f).cloned() {
-            if let Some(ranges) = &ir_field.within {
-                let ok = crate::fold::fold(&self.cx.m, &ir::Expr::new(T_BOOL, K::InRanges(e.clone(), ranges.clone())));
-                self.valid(ok, FaultKind::CONSTRAINT, fields.get(f).map_or(fields.span, |g| g.2))?;
-            }
+            self.number_within(&e, ir_field, fields.get(f).map_or(fields.span, |g| g.2))?;
             return Ok(e);
         }
         if let Some(c) = &ir_field.computed {
@@ -168,16 +154,13 @@ impl Lower<'_, '_> {
                 total = build::bin(T_U64, BinOp::Add, total, self.length_given(fields, *l));
             }
             let total = crate::fold::fold(&self.cx.m, &total);
-            self.fits(&total, t, fields.span)?;
-            return Ok(self.recast(t, total));
+            return self.own_length(total, ir_field, fields.span);
         }
         if let Some(total) = self.measured(fields, f)? {
-            self.fits(&total, t, fields.span)?;
-            return Ok(self.recast(t, total));
+            return self.own_length(total, ir_field, fields.span);
         }
         if let Some(n) = self.governed(fields, f)? {
-            self.fits(&n, t, fields.span)?;
-            return Ok(self.recast(t, n));
+            return self.own_length(n, ir_field, fields.span);
         }
         if let Some(ranges) = &ir_field.within {
             if !ranges.iter().any(|(l, _)| *l == 0) {
@@ -195,6 +178,20 @@ impl Lower<'_, '_> {
             }
         }
         Ok(build::int(t, 0))
+    }
+
+    /// A length that the program does not give: it fits its field, and lies in the field's set.
+    fn own_length(&mut self, total: ir::Expr, ir_field: &ir::Field, span: Span) -> R<ir::Expr> {
+        self.fits(&total, ir_field.ty, span)?;
+        self.number_within(&total, ir_field, span)?;
+        Ok(self.recast(ir_field.ty, total))
+    }
+
+    /// A number lies in its field's set.
+    pub fn number_within(&mut self, e: &ir::Expr, ir_field: &ir::Field, span: Span) -> R<()> {
+        let Some(ranges) = &ir_field.within else { return Ok(()) };
+        let ok = crate::fold::fold(&self.cx.m, &ir::Expr::new(T_BOOL, K::InRanges(e.clone(), ranges.clone())));
+        self.valid(ok, FaultKind::CONSTRAINT, span)
     }
 
     /// A computed length must fit its field.
@@ -281,6 +278,10 @@ impl Lower<'_, '_> {
                         scope.iter_mut().for_each(|b| b.used = true);
                     }
                     s.filtered(cond.as_ref(), e.span, |s| {
+                        // Here the items are only counted: what is not used is seen elsewhere.
+                        if let Some(scope) = s.scopes.last_mut() {
+                            scope.iter_mut().for_each(|b| b.used = true);
+                        }
                         let next = build::bin(T_U64, BinOp::Add, build::local(n, T_U64), build::u64(1));
                         s.push(e.span, StmtKind::Set(n, next));
                         Ok(Val::unit())
@@ -354,7 +355,7 @@ impl Lower<'_, '_> {
             self.ends_if(build::boolean(true));
         }
         match &ir_field.kind {
-            FieldKind::Require { cond } => self.required(fields, cond, true, ir_field.bad, ir_field.span).map(|_| ()),
+            FieldKind::Require { cond } => self.required(fields, cond, true, ir_field.bad, ir_field.span),
             FieldKind::UInt { .. }
             | FieldKind::Let { .. }
             | FieldKind::Recover { .. }
@@ -458,9 +459,12 @@ impl Lower<'_, '_> {
             if let Extent::Until(u) = extent {
                 self.delimiter(Some(u), span);
             }
-            // A run of blanks that may be empty is there to part its neighbours.
-            if let (Some((last, None)), Extent::Run, Some(own)) = (self.run, extent, class) {
-                self.run = Some((last, own.iter().find(|b| !last.has(*b))));
+            if let (Extent::Run, Some(own)) = (extent, class) {
+                // A run of blanks that may be empty is there to part its neighbours.
+                if let Some((last, None)) = self.run {
+                    self.run = Some((last, own.iter().find(|b| !last.has(*b))));
+                }
+                self.open_runs.push((*own, build::boolean(true)));
             }
             return Ok(());
         };
@@ -519,6 +523,12 @@ impl Lower<'_, '_> {
         }
         let K::Read(p) = &*e.kind else { return false };
         let Some(source) = self.field_at(p) else { return false };
+        if let (FieldKind::Bytes { trim: a, .. }, FieldKind::Bytes { trim: Some(b), .. }) = (&source.kind, &target.kind)
+        {
+            if !a.as_ref().is_some_and(|a| b.is_subset(a)) {
+                return false;
+            }
+        }
         match (&source.kind, &target.kind) {
             (
                 FieldKind::Bytes { min: a, max: m, class: Some(c), .. },
@@ -594,12 +604,20 @@ impl Lower<'_, '_> {
         span: Span,
     ) -> R<()> {
         let Some(chosen) = self.chosen_case(fields, f, cases) else {
-            let names: Vec<String> = cases.iter().filter_map(|c| c.name.clone()).collect();
+            let bare = |c: &ir::Case| c.fields.iter().all(|f| self.is_nothing(fields.unit, *f));
+            let shown =
+                |c: &ir::Case| c.name.as_ref().map(|n| if bare(c) { format!("{n}: nothing") } else { n.clone() });
+            let names: Vec<String> = cases.iter().filter_map(shown).collect();
             let what = ir_field.name.as_ref().map_or("a switch".to_string(), |n| format!("the switch `{n}`"));
-            return Err(self.cx.report(
-                Diagnostic::error("E0428", fields.span, format!("{what} needs one of its cases"))
-                    .hint(format!("give one of: {}", names.join(", "))),
-            ));
+            let hint = match names.as_slice() {
+                [] => {
+                    "several of its cases have no fields: give the one that is meant a name, `=> name: nothing`".into()
+                }
+                names => format!("give one of: {}", names.join(", ")),
+            };
+            return Err(self
+                .cx
+                .report(Diagnostic::error("E0428", fields.span, format!("{what} needs one of its cases")).hint(hint)));
         };
         let Some(case) = cases.get(chosen) else { return Err(Reported) };
         if let ir::Guard::Literal { values, peek: false } = &case.guard {
@@ -620,6 +638,10 @@ impl Lower<'_, '_> {
         made
     }
 
+    fn is_nothing(&self, unit: ir::UnitId, f: FieldId) -> bool {
+        matches!(self.cx.m.units[unit.index()].fields[f.index()].kind, FieldKind::Nothing)
+    }
+
     /// The case that is written.
     pub fn chosen_case(&self, fields: &Fields, f: FieldId, cases: &[ir::Case]) -> Option<usize> {
         let named = fields.cases.iter().find(|(s, _)| *s == f).map(|(_, n)| *n as usize);
@@ -629,14 +651,20 @@ impl Lower<'_, '_> {
     /// The case taken when none is named: one without fields of its own.
     pub fn default_case(&self, fields: &Fields, cases: &[ir::Case]) -> Option<usize> {
         let unit = &self.cx.m.units[fields.unit.index()];
-        cases.iter().position(|c| {
+        let mut bare = cases.iter().enumerate().filter(|(_, c)| {
             !matches!(c.guard, ir::Guard::Fault(_))
                 && c.name.is_none()
                 && c.fields.iter().all(|f| {
                     let f = &unit.fields[f.index()];
                     f.name.is_none() && !matches!(f.kind, FieldKind::Require { .. })
                 })
-        })
+        });
+        let (first, case) = bare.next()?;
+        // Two words say two things, of which none is meant more than the other.
+        match (&case.guard, bare.next_back()) {
+            (ir::Guard::Literal { .. }, Some((last, other))) => matches!(other.guard, ir::Guard::Else).then_some(last),
+            _ => Some(first),
+        }
     }
 
     /// A nested unit: built in place, or the bytes of a parsed one.

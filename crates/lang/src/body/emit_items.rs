@@ -114,6 +114,36 @@ impl Lower<'_, '_> {
         Ok(())
     }
 
+    /// Before and at the end of a loop's body it is not known what was written last. `next`: the
+    /// bytes that an item may begin with. Gives the runs that only what follows the loop could go
+    /// on with.
+    pub(super) fn settle_run(&mut self, next: &ir::ByteSet, span: Span) -> Vec<(ir::ByteSet, ir::Expr)> {
+        match self.run.take() {
+            Some((_, Some(b))) => self.separator(b, span),
+            Some((_, None)) => self.unsure(),
+            None => {}
+        }
+        let (unsure, open): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.open_runs).into_iter().partition(|(class, _)| class.intersects(next));
+        if !unsure.is_empty() {
+            self.unsure();
+        }
+        open.into_iter().map(|(class, _)| (class, build::boolean(true))).collect()
+    }
+
+    /// The bytes that an item of a list may begin with.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+    fn item_begins(&self, elem: &Elem) -> ir::ByteSet {
+        let Elem::Unit(u) = elem else { return ir::ByteSet::ALL };
+        let unit = &self.cx.m.units[u.index()];
+        let first = unit.body.first().map(|f| &unit.fields[f.index()].kind);
+        match first {
+            Some(FieldKind::Bytes { min: 1.., class: Some(class), trim: None, .. }) => *class,
+            Some(FieldKind::Number { radix, .. }) => super::emit::digits(*radix),
+            _ => ir::ByteSet::ALL,
+        }
+    }
+
     #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn emit_items(&mut self, elem: &Elem, element: FieldId, owner: ir::UnitId, e: &Expr) -> R<()> {
         match &*e.kind {
@@ -124,15 +154,17 @@ impl Lower<'_, '_> {
                 Ok(())
             }
             ExprKind::Comprehension { value, pattern, list, cond } => {
-                self.settle_run(e.span);
+                let next = self.item_begins(elem);
+                let mut open = self.settle_run(&next, e.span);
                 self.each(pattern, list, e.span, |s| {
                     s.filtered(cond.as_ref(), e.span, |s| {
                         s.emit_item(elem, Some(element), owner, value)?;
-                        s.settle_run(e.span);
+                        open.extend(s.settle_run(&next, e.span));
                         Ok(Val::unit())
                     })
                     .map(|_| ())
                 })?;
+                self.open_runs.extend(open);
                 Ok(())
             }
             ExprKind::If(c, then, Some(other)) if then.stmts.len() == 1 => {
@@ -261,7 +293,10 @@ impl Lower<'_, '_> {
         if let Some((r, _)) = self.cx.record_units.get(&unit).copied() {
             return self.emit_record(unit, r, e);
         }
-        let piece = self.piece(unit, e)?;
+        let mut piece = self.piece(unit, e)?;
+        if let Piece::Built(f) = &mut piece {
+            f.params = self.part_args.clone().unwrap_or_default();
+        }
         self.emit_piece(unit, &piece)
     }
 
@@ -283,7 +318,7 @@ impl Lower<'_, '_> {
             (Ty::Msg(u), Vk::Out(o)) if *u == unit => match &o.kind {
                 crate::val::OutKind::Built(b) => {
                     // Its first byte was not checked when it was built.
-                    self.settle_run(span);
+                    self.settle_run(&ir::ByteSet::ALL, span);
                     self.out.extend(b.clone());
                     self.run = o.run;
                     Ok(())

@@ -214,6 +214,10 @@ impl Lower<'_, '_> {
                 fields.cases.push(*c);
             }
         }
+        if m.ty == Ty::Unit && matches!(&*e.kind, ExprKind::Name(n) if n.name == "nothing") {
+            // The case says all.
+            return Ok(());
+        }
         let value = match &m.ty {
             Ty::Stream => match &ir_field.kind {
                 ir::FieldKind::StreamBytes { .. } => {

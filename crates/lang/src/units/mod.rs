@@ -185,7 +185,10 @@ impl Compiler<'_> {
         let other = OTHER_NAMES.iter().filter(|(_, others)| others.contains(&name.name.as_str()));
         let hint = other.map(|(own, _)| *own).find(|own| all.contains(own)).map(str::to_string).or(hint);
         let (what, shown) = if info.packet.is_some() { ("header", 40) } else { ("field", 12) };
-        let known = all.iter().take(shown).copied().collect::<Vec<_>>().join(", ");
+        let mut known = all.iter().take(shown).copied().collect::<Vec<_>>().join(", ");
+        if all.len() > shown {
+            known += ", …";
+        }
         let d = Diagnostic::error(
             "E0201",
             name.span,

@@ -72,7 +72,8 @@ codes! {
 
     "E0104" "nested too deeply",
     "Brackets nest at most 256 levels deep. One expression has at most 512 operators in a row. \
-     Give parts names with `let`, or move them to a function.",
+     From 120 on, an expression that is computed is nested too deeply, too (E0504). Give parts \
+     names with `let`, or move them to a function.",
     "";
 
     "E0105" "a reserved word as a name",

@@ -4,8 +4,7 @@
 //!
 //! A condition is *closed* by the substitution of values for fields. Some conditions need values
 //! that are not known before the message is written: items taken from answers, say. If its length
-//! depends on them, the written message is read again ([`Lower::validity`]). Other `require`s are
-//! left to the receiver.
+//! depends on them, or a `require` does, the written message is read again ([`Lower::validity`]).
 
 #![allow(clippy::wildcard_enum_match_arm, reason = "its functions look for a few kinds of ExprKind and FieldKind")]
 
@@ -40,9 +39,9 @@ enum ListQuestion {
 
 impl Lower<'_, '_> {
     /// A condition of the grammar (or its opposite) that the message must fulfil, each part of it
-    /// as far as it is known. Gives whether all of it is.
-    pub fn required(&mut self, fields: &Fields, cond: &X, holds: bool, kind: FaultKind, at: ir::Span) -> R<bool> {
-        let (mut parts, mut all) = (vec![], true);
+    /// as far as it is known. If parts of it are not, the written message is read again.
+    pub fn required(&mut self, fields: &Fields, cond: &X, holds: bool, kind: FaultKind, at: ir::Span) -> R<()> {
+        let mut parts = vec![];
         super::super::path_conditions::split(cond, holds, &mut parts);
         if build::as_bool(cond) == Some(!holds) {
             parts.push(build::boolean(false).into());
@@ -50,18 +49,26 @@ impl Lower<'_, '_> {
         for p in parts {
             match self.closed(fields, &p)? {
                 Some(ok) => self.owed(ok, kind, at, fields.span)?,
-                None => all = false,
+                None if self.of_number_texts(fields, &p)? => {}
+                None => self.unsure(),
             }
         }
-        Ok(all)
+        Ok(())
     }
 
-    /// The same of a condition that selects a case: another case may have another length.
-    fn selected(&mut self, fields: &Fields, cond: &X, holds: bool, at: ir::Span) -> R<()> {
-        if !self.required(fields, cond, holds, FaultKind::CONSTRAINT, at)? {
-            self.unsure();
-        }
-        Ok(())
+    /// Whether only the texts of numbers are not known of a condition. A program writes numbers in
+    /// one form, without leading zeros.
+    fn of_number_texts(&mut self, fields: &Fields, cond: &X) -> R<bool> {
+        let mut cond = cond.clone();
+        ir::walk::expr_mut(&mut cond, &mut |e| {
+            let K::Raw(p) = &*e.kind else { return };
+            if let (Root::This, [Step::Field(f)]) = (p.root, p.steps.as_slice()) {
+                if matches!(self.field_ir(fields.unit, *f).kind, FieldKind::Number { .. }) {
+                    *e = X::new(e.ty, K::Bytes(vec![]));
+                }
+            }
+        });
+        Ok(self.closed(fields, &cond)?.is_some())
     }
 
     fn owed(&mut self, ok: X, kind: FaultKind, at: ir::Span, span: Span) -> R<()> {
@@ -108,11 +115,11 @@ impl Lower<'_, '_> {
                 && c.fields.iter().all(|f| matches!(self.field_ir(fields.unit, *f).kind, FieldKind::Nothing));
             match if empty { self.closed(fields, cond)? } else { None } {
                 Some(taken) => without = build::or(without, self.asked_for(fields, &taken, at)?),
-                None => self.selected(fields, cond, false, at)?,
+                None => self.required(fields, cond, false, FaultKind::CONSTRAINT, at)?,
             }
         }
         if let ir::Guard::When(cond) = &cases[chosen].guard {
-            self.selected(fields, cond, true, at)?;
+            self.required(fields, cond, true, FaultKind::CONSTRAINT, at)?;
         }
         let without = crate::fold::fold(&self.cx.m, &without);
         Ok((build::as_bool(&without) != Some(false)).then_some(without))
@@ -146,14 +153,15 @@ impl Lower<'_, '_> {
     }
 
     fn no_bytes(&mut self, fields: &Fields, cases: &[ir::Case], at: ir::Span) -> R<()> {
-        let (mut ok, mut ends) = (build::boolean(true), build::boolean(false));
+        // Where no case applies the receiver refuses the message.
+        let (mut ok, mut ends) = (build::boolean(false), build::boolean(false));
         for c in cases.iter().rev() {
             let cond = match &c.guard {
                 ir::Guard::When(c) => c.clone(),
-                ir::Guard::Else => build::boolean(true),
-                ir::Guard::Literal { .. } | ir::Guard::Fault(_) => return Ok(()),
+                ir::Guard::Else | ir::Guard::Fault(_) => build::boolean(true),
+                ir::Guard::Literal { .. } => return Ok(()),
             };
-            let mut empty = build::boolean(true);
+            let mut empty = build::boolean(!matches!(c.guard, ir::Guard::Fault(_)));
             for f in &c.fields {
                 empty = build::and(
                     empty,

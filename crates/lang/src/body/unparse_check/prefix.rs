@@ -49,8 +49,13 @@ impl Lower<'_, '_> {
             Guard::Literal { .. } | Guard::When(_) | Guard::Else | Guard::Fault(_) => vec![],
         };
         let mut others: Vec<&Vec<u8>> = vec![];
+        let bare = |c: &ir::Case| c.fields.is_empty() && c.name.is_none();
         for c in &cases[..chosen] {
-            if let Guard::Literal { values, .. } = &c.guard {
+            if let Guard::Literal { values, peek } = &c.guard {
+                // Nothing stands in either case: each of them will do.
+                if *peek && bare(c) && bare(&cases[chosen]) {
+                    continue;
+                }
                 others.extend(values.iter().filter(|v| v.starts_with(&own)));
             }
         }
@@ -66,6 +71,60 @@ impl Lower<'_, '_> {
             self.not_this(&first, literal, build::boolean(true), span)?;
         }
         Ok(())
+    }
+
+    /// The bytes of a case that its reader peeks at must begin as the case says.
+    pub fn as_peeked(&mut self, fields: &Fields, case: &ir::Case, rest: &[FieldId], span: Span) -> R<()> {
+        let Guard::Literal { values, peek: true } = &case.guard else { return Ok(()) };
+        let mut first = Beginning::of(values.iter().map(Vec::len).max().unwrap_or(0));
+        if !self.beginning(fields, &case.fields, &mut first)? && !self.beginning(fields, rest, &mut first)? {
+            first.open = true;
+        }
+        if first.open && values.iter().any(|v| first.may_go_on(v)) {
+            if !self.always_begins(fields.unit, &case.fields, values, 0) {
+                self.unsure();
+            }
+            return Ok(());
+        }
+        let mut any = build::boolean(false);
+        for v in values {
+            any = build::or(any, self.begin_with(&first.parts, v));
+        }
+        let ok = crate::fold::fold(&self.cx.m, &any);
+        let shown = values.first().map(|v| String::from_utf8_lossy(v).escape_debug().to_string()).unwrap_or_default();
+        let why = format!("its case begins with \"{shown}\", and this does not");
+        self.valid_because(ok, FaultKind::CONSTRAINT, span, Wrong::Beginning(&why))
+    }
+
+    /// Whether all that may stand in these fields begins with one of these words.
+    fn always_begins(&self, unit: ir::UnitId, seq: &[FieldId], words: &[Vec<u8>], depth: u32) -> bool {
+        let Some((f, rest)) = seq.split_first() else { return false };
+        let within = |all: &[Vec<u8>]| all.iter().all(|b| words.iter().any(|w| b.starts_with(w)));
+        let of_unit = |u: ir::UnitId| {
+            depth < ir::layout::MAX_DEPTH && self.always_begins(u, &self.cx.m.units[u.index()].body, words, depth + 1)
+        };
+        match self.field_ir(unit, *f).kind {
+            FieldKind::Let { .. } | FieldKind::Require { .. } | FieldKind::Recover { .. } | FieldKind::Pass { .. } => {
+                self.always_begins(unit, rest, words, depth)
+            }
+            FieldKind::Literal { values } => within(&values),
+            FieldKind::Unit { unit, .. } => of_unit(unit),
+            FieldKind::List { element, extent: ir::ListExtent::Until(u), .. } if !u.peek => {
+                let item = self.field_ir(unit, element).kind;
+                within(&u.delimiters) && matches!(item, FieldKind::Unit { unit, .. } if of_unit(unit))
+            }
+            FieldKind::UInt { .. }
+            | FieldKind::Number { .. }
+            | FieldKind::Varint { .. }
+            | FieldKind::Bytes { .. }
+            | FieldKind::Flag { .. }
+            | FieldKind::List { .. }
+            | FieldKind::StreamBytes { .. }
+            | FieldKind::StreamUnit { .. }
+            | FieldKind::Switch { .. }
+            | FieldKind::Align { .. }
+            | FieldKind::Nothing => false,
+        }
     }
 
     /// The bytes behind an unset flag must not look like the flag.
