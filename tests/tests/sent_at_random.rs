@@ -46,7 +46,7 @@ fn part(kind: usize, set: &str, i: usize) -> Part {
         3 => p("v@: bytes<5> of SET", "v@: slice(m.q, 0, 5)", text),
         4 => p("v@: flag \"#\"", "v@: m.k == 1", |n, a| vec![format!("{n} = {}", a.k == 1)]),
         5 => p("v@: bytes<9> until \";\"", "v@: m.q", text),
-        6 => p("v@: bytes<9> until \";\" trim SET", "v@: m.q", text),
+        6 => p("v@: bytes<9> until \"#\"", "v@: m.q", text),
         7 => p(
             "s@: switch { peek \"#\" => v@: bytes<9> until \";\", else => o@: bytes<9> until \";\" }",
             "v@: m.q",

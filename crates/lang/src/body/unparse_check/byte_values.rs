@@ -3,7 +3,7 @@
 
 use super::super::Lower;
 use crate::body::wrong_value::Wrong;
-use crate::compiler::{Reported, R, T_BOOL, T_U64};
+use crate::compiler::{Reported, R, T_BOOL};
 use crate::ir_builder as build;
 use crate::ty::Ty;
 use ir::{BinOp, Builtin, ExprKind as K, Extent, FaultKind, FieldKind};
@@ -13,7 +13,7 @@ use wireloom_syntax::ast::Span;
 impl Lower<'_, '_> {
     /// Bytes of a bytes field have its sizes, its set, and no delimiter.
     pub fn valid_bytes(&mut self, v: &ir::Expr, field: &FieldKind, span: Span) -> R<()> {
-        let FieldKind::Bytes { min, max, class, extent, trim, .. } = field else { return Err(Reported) };
+        let FieldKind::Bytes { min, max, class, extent, .. } = field else { return Err(Reported) };
         let (min, max, class) = (*min, *max, class.as_ref());
         let len = build::len_bytes(v.clone());
         if let K::Bytes(b) = &*v.kind {
@@ -29,9 +29,6 @@ impl Lower<'_, '_> {
                 }
                 _ if class.is_some_and(|c| !b.iter().all(|x| c.has(*x))) => {
                     Wrong::Value("a byte of it is not in the field's set")
-                }
-                _ if trim.is_some_and(|t| [b.first(), b.last()].into_iter().flatten().any(|x| t.has(*x))) => {
-                    Wrong::Value("the receiver trims its first or last byte")
                 }
                 Extent::Until(u)
                     if u.delimiters.iter().any(|d| b.windows(d.len().max(1)).any(|w| w == d.as_slice()))
@@ -61,9 +58,6 @@ impl Lower<'_, '_> {
                 self.valid(ok, FaultKind::CONSTRAINT, span)?;
             }
         }
-        if let Some(t) = trim.as_ref().filter(|t| class.is_none_or(|c| c.intersects(t))) {
-            self.trimmed_already(v, t, span)?;
-        }
         if let Extent::Until(u) = extent {
             for d in &u.delimiters {
                 if class.is_some_and(|c| d.iter().any(|b| !c.has(*b))) {
@@ -83,20 +77,6 @@ impl Lower<'_, '_> {
             }
         }
         Ok(())
-    }
-
-    /// The receiver trims nothing off a value, for then it would read another one.
-    fn trimmed_already(&mut self, v: &ir::Expr, trim: &ir::ByteSet, span: Span) -> R<()> {
-        if matches!(&*v.kind, K::Builtin(Builtin::TextU64 | Builtin::HttpDate, _)) {
-            return Ok(());
-        }
-        let (t, len) = (self.cx.lower_ty(&Ty::Bytes(1)), build::len_bytes(v.clone()));
-        let last = build::bin(T_U64, BinOp::Sub, len.clone(), build::u64(1));
-        let one = |from: ir::Expr, to: ir::Expr| build::builtin(t, Builtin::Slice, vec![v.clone(), from, to]);
-        let (first, last) = (one(build::u64(0), build::u64(1)), one(last, len.clone()));
-        let ends = build::or(self.all_in(&first, trim), self.all_in(&last, trim));
-        let empty = build::cmp(BinOp::Eq, len, build::u64(0));
-        self.valid(build::or(empty, build::not(ends)), FaultKind::CONSTRAINT, span)
     }
 }
 
