@@ -215,7 +215,8 @@ rows! {
     LenBytes "len_bytes" (Bytes) -> Uint, One, Pure, ALL, "How many bytes there are.";
     Hash "hash" (Plain) -> U(64), Bytes, Pure, ALL,
         "u64 of bytes, numbers, tuples, endpoints, flows; the same in every run: FNV-1a of 64 bits over the bytes, \
-         then murmur3's finaliser. Integers are little endian in whole bytes, an endpoint's port big endian",
+         then murmur3's finaliser. Integers are little endian in whole bytes, an endpoint's port big endian. \
+         The parts of a tuple follow each other without their lengths: `(\"a\", \"b\")` and `(\"ab\", \"\")` have one hash",
         "hash(x)";
     Fnv1a32 "fnv1a32" (Bytes) -> U(32), Bytes, Pure, ALL, "u32, FNV-1a", "fnv1a32(b)";
     Fnv1a64 "fnv1a64" (Bytes) -> U(64), Bytes, Pure, ALL, "u64, FNV-1a", "fnv1a64(b)";

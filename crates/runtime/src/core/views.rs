@@ -15,25 +15,34 @@ const SPARE_EACH: usize = 64 << 10;
 /// Bytes that a view takes beyond those in use: these may begin and end within pages.
 const PAGES: usize = 8 << 10;
 
-/// A view of one unit.
-pub struct MessageView {
-    words: Box<[u64]>,
-    /// As of [`Unit::index`].
-    unit: u32,
-}
+/// A view of one unit. Behind it lies the unit's number ([`Unit::index`]): connections are many, and
+/// each has room for a view in its memory.
+pub struct MessageView(Box<[u64]>);
 
 impl MessageView {
+    fn new(unit: Unit) -> MessageView {
+        let mut memory = words(unit.view_size.next_multiple_of(8) + 8);
+        if let Some(number) = memory.last_mut() {
+            *number = unit.index() as u64;
+        }
+        MessageView(memory)
+    }
+
+    fn unit(&self) -> usize {
+        self.0.last().map_or(0, |number| *number as usize)
+    }
+
     pub fn as_ptr(&self) -> *const wl_parser {
-        self.words.as_ptr().cast()
+        self.0.as_ptr().cast()
     }
 
     pub fn as_mut_ptr(&mut self) -> *mut wl_parser {
-        self.words.as_mut_ptr().cast()
+        self.0.as_mut_ptr().cast()
     }
 
     /// Sets the parser's own state to zero. The parser sets up the rest itself.
     pub fn reset(&mut self) {
-        self.words[..PARSER_WORDS].fill(0);
+        self.0[..PARSER_WORDS].fill(0);
     }
 }
 
@@ -61,7 +70,7 @@ impl SpareViews {
                 self.taken -= taken;
                 view
             }
-            None => MessageView { words: words(unit.view_size), unit: unit.index() as u32 },
+            None => MessageView::new(unit),
         }
     }
 
@@ -77,7 +86,7 @@ impl SpareViews {
 
     pub fn give(&mut self, view: Option<MessageView>) {
         let Some(view) = view else { return };
-        let i = view.unit as usize;
+        let i = view.unit();
         let unit = self.units[i];
         // SAFETY: it is a view of this unit.
         let touched = || unsafe { unit.in_use(view.as_ptr()) };
