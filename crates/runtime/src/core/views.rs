@@ -15,8 +15,8 @@ const SPARE_EACH: usize = 64 << 10;
 /// Bytes that a view takes beyond those in use: these may begin and end within pages.
 const PAGES: usize = 8 << 10;
 
-/// A view of one unit. Behind it lies the unit's number ([`Unit::index`]): connections are many, and
-/// each has room for a view in its memory.
+/// A view of one unit. Behind it lies the unit's number ([`Unit::index`]): connections are many,
+/// and each has room for a view in its memory.
 pub struct MessageView(Box<[u64]>);
 
 impl MessageView {
