@@ -122,7 +122,7 @@ fn bursts_lose_nothing() {
     let Some(python) = python::with("paho.mqtt") else { return };
     let (broker, _) = broker();
     paho(
-        &python,
+        python,
         broker.port,
         "
 import socket, struct
