@@ -47,5 +47,5 @@ fn other_protocols_and_directions() {
 /// Selectors of no case, peeked cases, rules over lists, computed numbers, runs that are left out.
 #[test]
 fn read_as_meant() {
-    passes("read_as_meant", 27);
+    passes("read_as_meant", 25);
 }
