@@ -361,6 +361,11 @@ pub enum StmtKind {
 }
 
 impl StmtKind {
+    /// Whether it begins what the next `await` waits for.
+    pub fn is_awaited(&self) -> bool {
+        matches!(self, StmtKind::Call { .. } | StmtKind::Ask { .. } | StmtKind::Wait { .. } | StmtKind::AwaitBody)
+    }
+
     /// Whether it opens, takes, holds or closes a connection, or changes its protocol.
     pub fn changes_connection(&self) -> bool {
         matches!(

@@ -96,6 +96,11 @@ pub fn of_processor() -> u64 {
     read(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
+/// The processor time of all threads of this process, in nanoseconds.
+pub fn of_process() -> u64 {
+    read(libc::CLOCK_PROCESS_CPUTIME_ID)
+}
+
 fn read(which: libc::clockid_t) -> u64 {
     // SAFETY: clock_gettime fills in the struct it is given.
     let t = unsafe {

@@ -27,18 +27,11 @@ pub fn set(limit: Duration) {
 pub unsafe extern "C" fn late(_: *mut wl_core, begun: *mut u64) -> c_int {
     // SAFETY: by contract.
     let begun = unsafe { &mut *begun };
-    let (now, limit) = (cpu_time(), LIMIT.load(Ordering::Relaxed));
+    // At least 1, since 0 is no beginning.
+    let (now, limit) = (crate::clock::of_processor() + 1, LIMIT.load(Ordering::Relaxed));
     if *begun == 0 {
         *begun = now;
     }
     // Some handlers have no limit: they say so.
     (limit > 0 && *begun != u64::MAX && now - *begun > limit).into()
-}
-
-/// Of this thread, in nanoseconds, at least 1.
-fn cpu_time() -> u64 {
-    let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the clock exists since Linux 2.6.12, and the result is ours.
-    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut t) };
-    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64 + 1
 }

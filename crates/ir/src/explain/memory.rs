@@ -286,9 +286,7 @@ fn calls_at_once(block: &Block) -> u64 {
 fn calls_after(block: &Block, open: u64, most: &mut u64) -> u64 {
     block.iter().fold(open, |open, s| {
         let open = match &s.kind {
-            StmtKind::Call { .. } | StmtKind::Ask { .. } | StmtKind::Wait { .. } | StmtKind::AwaitBody => {
-                open.saturating_add(1)
-            }
+            s if s.is_awaited() => open.saturating_add(1),
             StmtKind::Await { .. } => 0,
             StmtKind::For { max, body, .. } | StmtKind::Loop { max, body } => {
                 let mut within = 0;

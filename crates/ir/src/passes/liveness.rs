@@ -274,9 +274,7 @@ impl Forward {
     #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn stmt(&mut self, s: &mut StmtKind, calls: u8) -> Option<u8> {
         match s {
-            StmtKind::Call { .. } | StmtKind::Ask { .. } | StmtKind::Wait { .. } | StmtKind::AwaitBody => {
-                Some((calls + 1).min(2))
-            }
+            s if s.is_awaited() => Some((calls + 1).min(2)),
             StmtKind::Await { hold, .. } => {
                 *hold |= calls > 1;
                 Some(0)

@@ -45,10 +45,7 @@ fn is_scatter(s: &StmtKind) -> bool {
     let StmtKind::For { body, max, .. } = s else { return false };
     let (mut calls, mut other) = (false, false);
     walk::stmts(body, &mut |s| {
-        calls |= matches!(
-            s.kind,
-            StmtKind::Call { .. } | StmtKind::Ask { .. } | StmtKind::Wait { .. } | StmtKind::AwaitBody
-        );
+        calls |= s.kind.is_awaited();
         other |= matches!(s.kind, StmtKind::Await { .. } | StmtKind::For { .. } | StmtKind::Loop { .. });
     });
     calls && !other && *max <= 64
@@ -577,8 +574,7 @@ impl PauseCheck<'_, '_> {
         if self.within && matches!(s, StmtKind::Call { .. } | StmtKind::Reply { .. }) {
             self.pause()
         }
-        self.at.calls |=
-            matches!(s, StmtKind::Call { .. } | StmtKind::Ask { .. } | StmtKind::Wait { .. } | StmtKind::AwaitBody);
+        self.at.calls |= s.is_awaited();
         self.at.replied |= matches!(s, StmtKind::Reply { .. } | StmtKind::Close);
     }
 

@@ -564,13 +564,8 @@ impl Checker<'_> {
             let mut astray = false;
             walk::stmts(&m.handlers[h.index()].body.block, &mut |s| match s.kind {
                 StmtKind::Send { port, .. } => astray |= port != g.to,
-                StmtKind::Call { .. }
-                | StmtKind::Ask { .. }
-                | StmtKind::Wait { .. }
-                | StmtKind::AwaitBody
-                | StmtKind::Await { .. }
-                | StmtKind::Reply { .. } => astray = true,
-                _ => {}
+                StmtKind::Await { .. } | StmtKind::Reply { .. } => astray = true,
+                _ => astray |= s.kind.is_awaited(),
             });
             self.need(!astray, &path, "its nodes reach another port than its output");
         }

@@ -420,15 +420,17 @@ impl Lower<'_, '_> {
 
     /// Edits that belong to a copy alone.
     pub fn edits_of_copy(&self, msg: ir::LocalId, copy: u32) -> Vec<Edit> {
-        let own = |p: &&PendingEdit| copy > 0 && p.msg == msg && p.copy == copy;
-        self.pending.iter().filter(own).map(|p| p.edit.clone()).collect()
+        self.pending_of(msg, |c| c > 0 && c == copy)
     }
 
     /// The edits of a message with those that statements have made since: of itself, or of this
     /// copy.
     pub fn with_pending(&self, msg: ir::LocalId, edits: &[Edit], copy: u32) -> Vec<Edit> {
-        let own = |p: &&PendingEdit| p.msg == msg && (p.copy == 0 || p.copy == copy);
-        edits.iter().cloned().chain(self.pending.iter().filter(own).map(|p| p.edit.clone())).collect()
+        [edits, &self.pending_of(msg, |c| c == 0 || c == copy)].concat()
+    }
+
+    fn pending_of(&self, msg: ir::LocalId, which: impl Fn(u32) -> bool) -> Vec<Edit> {
+        self.pending.iter().filter(|p| p.msg == msg && which(p.copy)).map(|p| p.edit.clone()).collect()
     }
 
     fn remove_where(&mut self, list: &ir::Path, elem: &crate::ty::Elem, which: &Expr) -> R<(ir::LocalId, ir::Expr)> {

@@ -542,7 +542,6 @@ impl Lower<'_, '_> {
             FaultKind::OVERLOAD,
             FaultKind::CANCELLED,
         ];
-
         let fault = |kind| vec![build::stmt(sp, StmtKind::Fault { kind, place })];
         let cases = kinds.iter().chain(more).map(|k| (vec![u64::from(k.0)], fault(*k))).collect();
         let bad = build::cmp(BinOp::Ne, status.clone(), build::int(T_U16, 0));

@@ -32,6 +32,16 @@ impl Conn {
         }
     }
 
+    /// Forgets the questions for which this does not hold.
+    fn keep_asks(&mut self, holds: impl Fn(&Question) -> bool) {
+        if let Some(asks) = &mut self.asks {
+            asks.all.retain(holds);
+            if asks.all.is_empty() {
+                self.asks = None;
+            }
+        }
+    }
+
     /// Whether the message at hand is awaited as a whole.
     pub(super) fn awaits_whole(&self) -> bool {
         self.asks.as_ref().is_some_and(|asks| asks.whole)
@@ -234,11 +244,8 @@ impl Core {
         let Some(c) = self.conns.get_mut(id) else { return };
         if let Some(asks) = &mut c.asks {
             asks.whole = false;
-            asks.all.retain(|a| matches!(a.tie, Tie::Values(_)));
-            if asks.all.is_empty() {
-                c.asks = None;
-            }
         }
+        c.keep_asks(|a| matches!(a.tie, Tie::Values(_)));
     }
 
     /// The messages of an upstream go out on another one, in front of its own.
@@ -280,12 +287,8 @@ impl Core {
             let Some(c) = self.conns.get(id).filter(|c| c.becomes == NO_PROTO) else { continue };
             let proto = c.proto;
             self.give_up_asks(id, WL_F_UNSPOKEN, &|a| a.proto != proto);
-            let Some(c) = self.conns.get_mut(id) else { continue };
-            if let Some(asks) = &mut c.asks {
-                asks.all.retain(|a| a.proto == proto);
-                if asks.all.is_empty() {
-                    c.asks = None;
-                }
+            if let Some(c) = self.conns.get_mut(id) {
+                c.keep_asks(|a| a.proto == proto);
             }
         }
         true

@@ -6,6 +6,7 @@ use super::pcap::Reader;
 use super::pool::{Pool, COLOURED_MAX};
 use super::port::{FramePort, Label, Sent};
 use crate::abi::{wl_frame, WL_GONE, WL_HEADROOM, WL_TAILROOM};
+use crate::clock;
 use crate::large_pages::LINE;
 use std::io;
 use std::path::Path;
@@ -46,14 +47,6 @@ pub struct Timing {
     /// At least 1.
     pub warm: u64,
     pub spent: Mutex<Vec<Spent>>,
-}
-
-/// CPU time of this thread, or of the process.
-fn cpu_ns(clock: libc::clockid_t) -> u64 {
-    let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the clock exists and the pointer is valid.
-    unsafe { libc::clock_gettime(clock, &mut t) };
-    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
 }
 
 /// Frames to replay.
@@ -207,15 +200,14 @@ impl MemoryPort {
     fn measure(&mut self) {
         let Some(timing) = &self.frames.timing else { return };
         if self.done == timing.warm {
-            self.began =
-                Some((cpu_ns(libc::CLOCK_THREAD_CPUTIME_ID), cpu_ns(libc::CLOCK_PROCESS_CPUTIME_ID), Instant::now()));
+            self.began = Some((clock::of_processor(), clock::of_process(), Instant::now()));
         }
         if let (0, Some((cpu, process, wall))) = (self.frames.rounds, self.began) {
             let frames = (self.done - timing.warm) * self.frames.index.len() as u64;
             let spent = Spent {
                 core: self.core,
-                cpu_ns: cpu_ns(libc::CLOCK_THREAD_CPUTIME_ID) - cpu,
-                process_ns: cpu_ns(libc::CLOCK_PROCESS_CPUTIME_ID) - process,
+                cpu_ns: clock::of_processor() - cpu,
+                process_ns: clock::of_process() - process,
                 wall_ns: wall.elapsed().as_nanos() as u64,
                 frames,
             };

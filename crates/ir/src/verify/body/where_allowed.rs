@@ -7,14 +7,7 @@ impl Flow<'_, '_, '_> {
     #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     pub(super) fn where_allowed(&mut self, path: &str, s: &StmtKind) {
         let sends = walk::outgoing(s).is_some() && !matches!(s, StmtKind::Render { .. } | StmtKind::Reread { .. });
-        let waits = matches!(
-            s,
-            StmtKind::Call { .. }
-                | StmtKind::Ask { .. }
-                | StmtKind::Wait { .. }
-                | StmtKind::AwaitBody
-                | StmtKind::Await { .. }
-        );
+        let waits = s.is_awaited() || matches!(s, StmtKind::Await { .. });
         let suspends = waits || matches!(s, StmtKind::BindPart { .. });
         if self.inside != Inside::Handler {
             // Binding a part only names it; a message is often built from several.
