@@ -68,6 +68,11 @@ fn lists_of_copies() {
     all_hold(&["tests/programs/edited_copies.loom".into()], &[]);
 }
 
+#[test]
+fn names_in_what_is_sent() {
+    all_hold(&["tests/programs/named_bytes.loom".into()], &[]);
+}
+
 /// Functions and elements that ask for parts which their users have found already.
 #[test]
 fn parts_that_are_asked_for_again() {

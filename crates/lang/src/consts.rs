@@ -10,7 +10,7 @@ use crate::names::ModId;
 use crate::ty::Ty;
 use crate::val::{Val, Vk};
 use wireloom_ir as ir;
-use wireloom_syntax::ast::{self, BinOp, Expr, ExprKind, Span, TypeArg, TypeKind, UnOp};
+use wireloom_syntax::ast::{self, BinOp, Expr, ExprKind, Ident, Span, TypeArg, TypeKind, UnOp};
 use wireloom_syntax::Diagnostic;
 
 /// No bytes value, list or table may be larger: sizes must stay computable.
@@ -42,8 +42,14 @@ pub fn scaled(n: u128, suffix: &str) -> Option<(u128, bool)> {
 impl Compiler<'_> {
     /// Evaluates a constant expression, to the type wanted if one is.
     pub fn constant(&mut self, module: ModId, e: &Expr, want: Option<&Ty>) -> R<Val> {
+        self.constant_beside(module, e, want, &[])
+    }
+
+    /// The same, beside values that have names there.
+    pub fn constant_beside(&mut self, module: ModId, e: &Expr, want: Option<&Ty>, named: &[(Ident, Val)]) -> R<Val> {
         let mut l = Lower::new(self, module, Kind::Const);
         l.in_app = l.cx.app_constants;
+        l.bind_all(named);
         let val = match want {
             Some(t) => {
                 let x = l.expr_as(e, t)?;
@@ -107,7 +113,11 @@ impl Compiler<'_> {
     }
 
     pub fn const_duration(&mut self, module: ModId, e: &Expr) -> R<u64> {
-        let v = self.constant(module, e, Some(&Ty::Duration))?;
+        self.const_duration_beside(module, e, &[])
+    }
+
+    pub fn const_duration_beside(&mut self, module: ModId, e: &Expr, named: &[(Ident, Val)]) -> R<u64> {
+        let v = self.constant_beside(module, e, Some(&Ty::Duration), named)?;
         let x = v.kind.as_pure().ok_or_else(|| self.not_constant(e.span))?;
         Ok(crate::ir_builder::as_int(x).and_then(|n| u64::try_from(n).ok()).unwrap_or(u64::MAX))
     }

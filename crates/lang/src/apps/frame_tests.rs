@@ -293,9 +293,7 @@ impl Compiler<'_> {
     /// A statement of a test: it reads and changes what the app's handlers do.
     pub fn statement_step(&mut self, module: ModId, stmt: &ast::Stmt, span: Span) -> R<Option<SimStep>> {
         match &stmt.kind {
-            S::Let { pattern: Pattern::Name(n), ty, value } => {
-                self.let_step(module, n, ty.as_ref(), value, span).map(Some)
-            }
+            S::Let { pattern: Pattern::Name(n), ty, value } => self.let_step(module, n, ty.as_ref(), value, span),
             S::Let { .. } | S::Var { .. } => Err(self.error("E0619", span, "a step binds one name: `let x = …`")),
             _ => self.code_step(module, stmt, span).map(Some),
         }
@@ -353,7 +351,7 @@ impl Compiler<'_> {
             ExprKind::Name(n) => {
                 self.test_names.0.iter().rev().find(|(k, _)| k.name == n.name).and_then(|(_, k)| match k {
                     TestValue::Frame(f) => Some(self.frame_of(f)),
-                    TestValue::State(..) => None,
+                    TestValue::State(..) | TestValue::Known(_) => None,
                 })
             }
             _ => None,
@@ -425,7 +423,7 @@ impl Compiler<'_> {
         Ok(SimStep::Run(self.add_step(span, body)))
     }
 
-    /// `let x = e`: kept as a state, for the steps that follow.
+    /// `let x = e`: kept as a state, for the steps that follow. A constant needs no step.
     fn let_step(
         &mut self,
         module: ModId,
@@ -433,7 +431,7 @@ impl Compiler<'_> {
         ty: Option<&ast::Type>,
         value: &Expr,
         span: Span,
-    ) -> R<SimStep> {
+    ) -> R<Option<SimStep>> {
         let want = ty.map(|t| self.ty(module, t)).transpose()?;
         let mut l = begin(self, module);
         let made = l.expr(value, want.as_ref()).and_then(|v| {
@@ -447,9 +445,30 @@ impl Compiler<'_> {
         });
         let mut body = l.body();
         let (e, t) = made?;
+        let folded = crate::fold::fold(&self.m, &e);
+        if body.block.is_empty() && crate::consts::is_literal(&folded) {
+            self.test_names.0.push((name.clone(), TestValue::Known(Val::pure(t, folded))));
+            return Ok(None);
+        }
         let state = self.test_state(name, &t);
         body.block.push(build::stmt(self.span(span), StmtKind::SetState(state, e)));
-        Ok(SimStep::Run(self.add_step(span, body)))
+        Ok(Some(SimStep::Run(self.add_step(span, body))))
+    }
+
+    /// The values of the test at hand that have names.
+    pub fn test_values(&mut self) -> Vec<(Ident, Val)> {
+        let mut all = vec![];
+        for (n, k) in self.test_names.0.clone() {
+            match k {
+                TestValue::Frame(_) => {}
+                TestValue::Known(v) => all.push((n, v)),
+                TestValue::State(id, t) => {
+                    let lowered = self.lower_ty(&t);
+                    all.push((n, Val::pure(t, ir::Expr::new(lowered, K::State(id)))));
+                }
+            }
+        }
+        all
     }
 
     fn test_state(&mut self, name: &Ident, t: &Ty) -> ir::StateId {
@@ -501,15 +520,11 @@ impl Compiler<'_> {
 /// Code of a step: it sees the app's names and the kept names of the test.
 fn begin<'c, 'a>(cx: &'c mut Compiler<'a>, module: ModId) -> Lower<'c, 'a> {
     let place = cx.m.tests.last().map_or(String::new(), |t| format!("test \"{}\"", t.name));
-    let kept = cx.test_names.0.clone();
+    let named = cx.test_values();
     let mut l = Lower::new(cx, module, Kind::Test);
     l.place = place;
     l.in_app = true;
     l.frames = true;
-    for (n, k) in kept {
-        let TestValue::State(id, t) = k else { continue };
-        let lowered = l.cx.lower_ty(&t);
-        l.bind_all(&[(n, Val::pure(t, ir::Expr::new(lowered, K::State(id))))]);
-    }
+    l.bind_all(&named);
     l
 }

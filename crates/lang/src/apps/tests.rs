@@ -181,7 +181,10 @@ impl Compiler<'_> {
                     SimStep::SeeNothing(p)
                 }
             }
-            T::Wait(e) => SimStep::Wait(self.const_duration(module, e)?),
+            T::Wait(e) => {
+                let named = self.test_values();
+                SimStep::Wait(self.const_duration_beside(module, e, &named)?)
+            }
             T::Act { act, port } => {
                 let p = self.sim_port(module, port)?;
                 match act.name.as_str() {
@@ -202,7 +205,8 @@ impl Compiler<'_> {
 
     #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn test_bytes(&mut self, module: ModId, e: &Expr) -> R<Vec<u8>> {
-        let v = self.constant(module, e, None)?;
+        let named = self.test_values();
+        let v = self.constant_beside(module, e, None, &named)?;
         match (&v.ty, &v.kind) {
             (Ty::Bytes(_), Vk::Pure(x)) => match &*x.kind {
                 ir::ExprKind::Bytes(b) => Ok(b.clone()),
