@@ -394,6 +394,19 @@ static inline void wl_read_whole(wl_fx *x, wl_item_parser *parse, wl_tail_parser
     wl_fail(x, WL_F_CONSTRAINT, place);
 }
 
+/* The bytes written from a mark on begin with one of these texts, or with none of them. Too few
+   bytes tell nothing, and a mark of all ones is behind the last byte. */
+static inline void wl_check_beginning(wl_fx *x, uint32_t from, const wl_bytes *with, uint32_t n, bool none, uint32_t place) {
+    if (WL_UNLIKELY(x->fault)) return;
+    wl_bytes b = wl_built(x);
+    uint32_t have = from < b.n ? b.n - from : 0;
+    bool found = false;
+    for (uint32_t i = 0; i < n && !found; i++) {
+        uint32_t most = with[i].n < have ? with[i].n : have;
+        found = (!none || most == with[i].n) && !memcmp(b.p + (have ? from : 0), with[i].p, most);
+    }
+    if (found == none) wl_fail(x, WL_F_CONSTRAINT, place);
+}
 static inline wl_opt_uint64_t wl_parse_u64(wl_bytes b) {
     wl_num r = wl_digits10(b.p, b.n, 21);
     if (b.n == 0 || r.digits != b.n) {   /* leading zeros may make it longer than 20 digits */

@@ -49,3 +49,9 @@ fn other_protocols_and_directions() {
 fn read_as_meant() {
     passes("read_as_meant", 25);
 }
+
+/// Beginnings of items from a comprehension, and of messages that functions give.
+#[test]
+fn beginnings_that_are_written_late() {
+    passes("read_as_meant_late", 10);
+}

@@ -466,6 +466,13 @@ impl<'m> BodyGen<'_, 'm> {
                 line!(self, "{{ {VIEW}{u}_view v_;\nv_.p.ctx = {ctx};\nwl_read_whole(x, {u}_parse, {u}_tail, &v_.p, {from}, {max}u, {place}); }}");
                 self.check(true);
             }
+            Emit::Begins { not, with, from, place } => {
+                let texts: Vec<String> = with.iter().map(|e| self.expr(e)).collect();
+                let (from, n, texts) = (self.expr(from), texts.len(), texts.join(", "));
+                let place = place.0;
+                line!(self, "wl_check_beginning(x, {from}, (const wl_bytes[]){{{texts}}}, {n}u, {not}, {place});");
+                self.check(true);
+            }
             Emit::Varint(value) => {
                 let text = self.expr(value);
                 line!(self, "wl_put_varint(x, {text});");
@@ -494,6 +501,7 @@ fn constant(e: &Emit) -> Option<Vec<u8>> {
         | Emit::Items { .. }
         | Emit::InOrder { .. }
         | Emit::Mark(_)
-        | Emit::Whole { .. } => None,
+        | Emit::Whole { .. }
+        | Emit::Begins { .. } => None,
     }
 }

@@ -592,6 +592,15 @@ pub enum Emit {
         max: u32,
         place: PlaceId,
     },
+    /// The bytes that were written from `from` (u32) on must begin with one of these texts, or with
+    /// `not`, none of them. Else that is the fault `constraint`. Bytes that are too few to tell
+    /// pass, as does a mark of all ones.
+    Begins {
+        not: bool,
+        with: Vec<Expr>,
+        from: Expr,
+        place: PlaceId,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq)]

@@ -94,6 +94,10 @@ macro_rules! direct {
                         f(from);
                         for e in args { f(e) }
                     }
+                    crate::Emit::Begins { with, from, .. } => {
+                        f(from);
+                        for e in with { f(e) }
+                    }
                 },
                 Wait { key, within, .. } => { f(key); f(within) }
                 SetPiece(e) => f(e),

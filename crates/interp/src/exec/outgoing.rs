@@ -62,6 +62,18 @@ pub fn emit(env: &Env, e: &Emit, sink: &mut Vec<u8>) -> Res<()> {
                 return Err(Stop::Fault { kind: FaultKind::CONSTRAINT, place: *place });
             }
         }
+        Emit::Begins { not, with, from, place } => {
+            let written = sink.get(env.int(from)? as usize..).unwrap_or_default();
+            let mut found = false;
+            for text in with {
+                let text = env.bytes(text)?;
+                // Too few bytes tell nothing: only the reader of what follows can.
+                found |= written.starts_with(&text) || !not && text.starts_with(written);
+            }
+            if found == *not {
+                return Err(Stop::Fault { kind: FaultKind::CONSTRAINT, place: *place });
+            }
+        }
         Emit::Varint(e) => {
             let mut v = env.int(e)?;
             while v > 127 {

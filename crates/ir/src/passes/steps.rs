@@ -107,6 +107,7 @@ impl<'a> Cost<'a> {
                 // The most bytes of a message that is built.
                 Emit::InOrder { .. } | Emit::Whole { .. } => sum(own, 2 * (16 << 20)),
                 Emit::Mark(_) => own,
+                Emit::Begins { with, .. } => with.iter().fold(own, |n, e| sum(n, layout::bytes_in(self.m, e.ty))),
             },
             StmtKind::Output { wire, .. } => sum(own, self.m.input_of(*wire).map_or(0, |i| self.input(i))),
             StmtKind::Log(list) => list.iter().fold(own, |n, e| sum(n, layout::bytes_in(self.m, e.ty))),

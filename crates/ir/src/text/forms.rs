@@ -344,6 +344,7 @@ forms! {
     "mark" Mark(dst) = [" -> " dst];
     "whole" Whole { unit, args, from, max, place } =
         [" " unit " args " args " from " from " max " max " at " place];
+    "begins" Begins { not, with, from, place } = [[" not" not] " " with " from " from " at " place];
 }
 
 forms! {

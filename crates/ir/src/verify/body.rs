@@ -564,6 +564,11 @@ impl<'a> Flow<'a, '_, '_> {
                     "written bytes are read as another unit, or from no number on",
                 );
             }
+            StmtKind::Emit(Emit::Begins { with, from, .. }) => self.c.need(
+                self.c.is_uint(from.ty) && with.iter().all(|e| self.c.is_bytes(e.ty)),
+                path,
+                "written bytes are compared with what is no bytes, or from no number on",
+            ),
             StmtKind::Emit(Emit::Varint(e)) => {
                 self.c.need(self.c.is_int(e.ty), path, "a number is emitted that is none")
             }

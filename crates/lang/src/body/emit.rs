@@ -30,7 +30,8 @@ impl Lower<'_, '_> {
             | Emit::Items { .. }
             | Emit::InOrder { .. }
             | Emit::Mark(_)
-            | Emit::Whole { .. } => ir::ByteSet::ALL,
+            | Emit::Whole { .. }
+            | Emit::Begins { .. } => ir::ByteSet::ALL,
         };
         self.emit_from(span, e, &first, 0);
     }
@@ -121,11 +122,13 @@ impl Lower<'_, '_> {
                         self.as_peeked(fields, &cases[chosen], &seq[i + 1..], fields.span)?;
                     }
                 }
-                FieldKind::Bytes { extent: Extent::Until(u), .. } if u.peek => {
-                    self.delimited(fields, &u.delimiters, &seq[i + 1..], fields.span)?;
-                }
-                FieldKind::List { extent: ir::ListExtent::Until(u), .. } if u.peek => {
-                    self.delimited(fields, &u.delimiters, &seq[i + 1..], fields.span)?;
+                FieldKind::Bytes { extent: Extent::Until(u), .. }
+                | FieldKind::List { extent: ir::ListExtent::Until(u), .. }
+                    if u.peek && !self.delimited(fields, &u.delimiters, &seq[i + 1..], fields.span)? =>
+                {
+                    self.emit_field(fields, *f, &ir_field)?;
+                    self.look_behind(u.delimiters.clone(), false, &build::boolean(true), fields.span);
+                    continue;
                 }
                 _ => {}
             }

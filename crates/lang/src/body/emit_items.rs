@@ -12,6 +12,14 @@ use ir::{Emit, ExprKind as K, Extent, FieldId, FieldKind, StmtKind};
 use wireloom_ir as ir;
 use wireloom_syntax::ast::{Expr, ExprKind, Span};
 
+/// Runs without an end of their own, where items follow.
+pub(super) struct Settled {
+    /// Those that no item goes on with, and when.
+    open: Vec<(ir::ByteSet, ir::Expr)>,
+    /// The bytes that would go on with another one.
+    more: Option<ir::ByteSet>,
+}
+
 impl Lower<'_, '_> {
     pub(super) fn emit_list_field(
         &mut self,
@@ -116,19 +124,23 @@ impl Lower<'_, '_> {
 
     /// Before and at the end of a loop's body it is not known what was written last. `next`: the
     /// bytes that an item may begin with. Gives the runs that only what follows the loop could go
-    /// on with.
-    pub(super) fn settle_run(&mut self, next: &ir::ByteSet, span: Span) -> Vec<(ir::ByteSet, ir::Expr)> {
+    /// on with, and the bytes that would go on with others.
+    pub(super) fn settle_run(&mut self, next: &ir::ByteSet, span: Span) -> Settled {
+        let mut more: Option<ir::ByteSet> = None;
         match self.run.take() {
             Some((_, Some(b))) => self.separator(b, span),
-            Some((_, None)) => self.unsure(),
+            Some((class, None)) => more = Some(class),
             None => {}
         }
         let (unsure, open): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.open_runs).into_iter().partition(|(class, _)| class.intersects(next));
-        if !unsure.is_empty() {
+        for (class, _) in unsure {
+            more = Some(more.map_or(class, |m| m.union(&class)));
+        }
+        if more.is_some() {
             self.unsure();
         }
-        open.into_iter().map(|(class, _)| (class, build::boolean(true))).collect()
+        Settled { open: open.into_iter().map(|(class, _)| (class, build::boolean(true))).collect(), more }
     }
 
     /// The bytes that an item of a list may begin with.
@@ -155,15 +167,24 @@ impl Lower<'_, '_> {
             }
             ExprKind::Comprehension { value, pattern, list, cond } => {
                 let next = self.item_begins(elem);
-                let mut open = self.settle_run(&next, e.span);
+                let Settled { mut open, more } = self.settle_run(&next, e.span);
+                if let Some(more) = more {
+                    self.no_more_behind(&more, &build::boolean(true), e.span);
+                }
+                let (before, mut round) = (self.out.len(), None);
                 self.each(pattern, list, e.span, |s| {
                     s.filtered(cond.as_ref(), e.span, |s| {
                         s.emit_item(elem, Some(element), owner, value)?;
-                        open.extend(s.settle_run(&next, e.span));
+                        let settled = s.settle_run(&next, e.span);
+                        open.extend(settled.open);
+                        round = settled.more.map(|more| s.look_behind_each(&more, e.span));
                         Ok(Val::unit())
                     })
                     .map(|_| ())
                 })?;
+                if let Some(round) = round {
+                    self.look_behind_all(round, before);
+                }
                 self.open_runs.extend(open);
                 Ok(())
             }
@@ -318,7 +339,9 @@ impl Lower<'_, '_> {
             (Ty::Msg(u), Vk::Out(o)) if *u == unit => match &o.kind {
                 crate::val::OutKind::Built(b) => {
                     // Its first byte was not checked when it was built.
-                    self.settle_run(&ir::ByteSet::ALL, span);
+                    if let Some(more) = self.settle_run(&ir::ByteSet::ALL, span).more {
+                        self.no_more_behind(&more, &build::boolean(true), span);
+                    }
                     self.out.extend(b.clone());
                     self.run = o.run;
                     Ok(())

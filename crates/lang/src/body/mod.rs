@@ -209,6 +209,8 @@ pub struct Lower<'c, 'a> {
     pub ends: Option<ir::Expr>,
     /// The validity of the message that is being built.
     pub validity: Validity,
+    /// Beginnings that are looked at behind the block that writes them.
+    pub beginnings: Vec<unparse_check::written_beginnings::WrittenBeginning>,
     /// Where the `out`s of the elements around lead.
     pub outlets: Vec<crate::apps::wire_ends::Outlet>,
     /// Instances that the message at hand has come through.
@@ -358,6 +360,7 @@ impl<'c, 'a> Lower<'c, 'a> {
             run: None,
             ends: None,
             validity: Validity::Sure,
+            beginnings: vec![],
             outlets: vec![],
             under_way: vec![],
             joins: None,
@@ -617,8 +620,10 @@ impl<'c, 'a> Lower<'c, 'a> {
         let out = std::mem::take(&mut self.out);
         let facts = self.facts.clone();
         let at = self.facts.len();
+        let known = self.beginnings.len();
         self.enter();
         let result = f(self);
+        self.look_at_beginnings(known);
         self.leave();
         let block = std::mem::replace(&mut self.out, out);
         let now = std::mem::take(&mut self.facts);

@@ -558,7 +558,8 @@ fn appended_name(body: &ir::Block) -> Option<&X> {
         | Emit::Items { .. }
         | Emit::InOrder { .. }
         | Emit::Mark(_)
-        | Emit::Whole { .. } => None,
+        | Emit::Whole { .. }
+        | Emit::Begins { .. } => None,
     }
 }
 

@@ -13,3 +13,4 @@ mod neighbours;
 mod open_ends;
 pub mod prefix;
 pub mod whitespace;
+pub mod written_beginnings;

@@ -2,7 +2,7 @@
 //! of a run by the next bytes. So the first bytes must not look like another case, a flag or the
 //! run. In: the given fields. Out: nothing if the bytes certainly differ, E0433 if they do not,
 //! else a guard. The first bytes of items from a comprehension, say, are not known before. Then the
-//! written message is read again.
+//! written bytes are looked at, and the message is read again.
 
 use super::super::Lower;
 use crate::body::built_message::{FieldSource, Fields, Piece};
@@ -83,6 +83,7 @@ impl Lower<'_, '_> {
         if first.open && values.iter().any(|v| first.may_go_on(v)) {
             if !self.always_begins(fields.unit, &case.fields, values, 0) {
                 self.unsure();
+                self.look_behind(values.clone(), false, &build::boolean(true), span);
             }
             return Ok(());
         }
@@ -140,17 +141,18 @@ impl Lower<'_, '_> {
         self.not_this(&first, flag, unset, span)
     }
 
-    /// The bytes behind a field up to a delimiter that is left there must begin with one.
-    pub fn delimited(&mut self, fields: &Fields, delimiters: &[Vec<u8>], rest: &[FieldId], span: Span) -> R<()> {
+    /// The bytes behind a field up to a delimiter that is left there must begin with one. False:
+    /// they are to be looked at once they are written.
+    pub fn delimited(&mut self, fields: &Fields, delimiters: &[Vec<u8>], rest: &[FieldId], span: Span) -> R<bool> {
         let mut first = Beginning::of(delimiters.iter().map(Vec::len).max().unwrap_or(0));
         let known = self.beginning(fields, rest, &mut first)?;
         if !known && first.parts.is_empty() {
             // Its delimiter stands behind the unit.
-            return Ok(());
+            return Ok(true);
         }
         if first.open {
             self.unsure();
-            return Ok(());
+            return Ok(false);
         }
         let mut any = build::boolean(false);
         for d in delimiters {
@@ -159,7 +161,7 @@ impl Lower<'_, '_> {
         let ok = crate::fold::fold(&self.cx.m, &any);
         let shown = String::from_utf8_lossy(&delimiters[0]).escape_debug().to_string();
         let why = format!("the field before it ends where \"{shown}\" begins");
-        self.valid_because(ok, FaultKind::CONSTRAINT, span, Wrong::Beginning(&why))
+        self.valid_because(ok, FaultKind::CONSTRAINT, span, Wrong::Beginning(&why)).map(|()| true)
     }
 
     /// The bytes behind a run must not continue it, where nothing else stands between.
@@ -181,9 +183,10 @@ impl Lower<'_, '_> {
             Emit::Number { radix, .. } if !crate::body::emit::digits(*radix).intersects(run) => return Ok(()),
             Emit::Number { .. } | Emit::Varint(_) | Emit::Items { .. } | Emit::InOrder { .. } => {
                 self.unsure();
+                self.no_more_behind(run, when, span);
                 return Ok(());
             }
-            Emit::Mark(_) | Emit::Whole { .. } => return Ok(()),
+            Emit::Mark(_) | Emit::Whole { .. } | Emit::Begins { .. } => return Ok(()),
         };
         let ok = build::or(build::not(when.clone()), ok);
         let ok = crate::fold::fold(&self.cx.m, &ok);
@@ -209,6 +212,7 @@ impl Lower<'_, '_> {
     fn not_this(&mut self, first: &Beginning, literal: &[u8], when: X, span: Span) -> R<()> {
         if first.open && first.may_go_on(literal) {
             self.unsure();
+            self.look_behind(vec![literal.to_vec()], true, &when, span);
         }
         let same = self.begin_with(&first.parts, literal);
         let ok = crate::fold::fold(&self.cx.m, &build::not(build::and(when, same)));
