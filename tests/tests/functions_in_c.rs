@@ -163,3 +163,52 @@ fn functions_that_fit() {
         uint32_t sum(struct pair p) { return p.a + p.b; }\nuint32_t root(uint32_t x) { return (uint32_t)sqrt(x); }\nvoid note(uint32_t x) { (void)x; }\n";
     Program::new("c-fits", text, &[("c.c", c)]).passes();
 }
+
+/// Names that the generated code, the C library or the compiler has: the file's function is called.
+#[test]
+fn names_that_others_have() {
+    let names = [
+        "abs",
+        "labs",
+        "ffs",
+        "isdigit",
+        "exit",
+        "abort",
+        "memcpy",
+        "malloc",
+        "run",
+        "interim",
+        "fault_reply",
+        "note",
+        "context",
+        "answer",
+        "steer",
+        "batch",
+        "init_shared",
+        "init_core",
+        "run_of",
+        "on_0_w",
+        "fn_f",
+        "f_",
+        "t_t_",
+    ];
+    for group in names.chunks(6) {
+        let (mut program, mut c) = (String::new(), String::new());
+        for (n, name) in group.iter().enumerate() {
+            program += &format!("extern fn {name}(x: u32) -> u32 from \"c.c\"\n");
+            program += &format!("test \"{name}\" {{ expect {name}(7) == {} }}\n", 1007 + n);
+            c += &format!("uint32_t {name}(uint32_t x) {{ return x + {}; }}\n", 1000 + n);
+        }
+        let calls: Vec<String> = group.iter().map(|n| format!("{n}(7)")).collect();
+        program += &format!(
+            "fn f(x: u32) -> u32 = x + 1\napp a {{ port w = memory(\"x\")  port o = memory(\"y\")\n\
+             table t: flow5 -> u32 {{ capacity 100 }}  state s: bytes<8>  state sum: u32\n\
+             on w(p) {{ s = slice(p.payload, 0, 4)  t[p.flow5] += 1  sum = f({})  p -> o }} }}\n\
+             test \"in a handler\" of a {{ w <- [Ethernet {{ type: 0x0800 }}, Ipv4 {{ proto: 17 }}, Udp {{ dst: 9 }}, \"four\"]\n\
+             expect sum == {} }}\n",
+            calls.join(" + "),
+            1 + (0..group.len()).map(|n| 1007 + n).sum::<usize>()
+        );
+        Program::new("c-names", &program, &[("c.c", &c)]).passes();
+    }
+}

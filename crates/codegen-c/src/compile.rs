@@ -316,7 +316,7 @@ pub(crate) fn folder(options: &CompileOptions) -> Result<(Folder, Option<String>
 /// A source, with the compiler and its flags.
 pub(crate) struct Job<'a> {
     pub(crate) cc: &'a str,
-    source: &'a CSource,
+    pub(crate) source: &'a CSource,
     pub(crate) flags: Vec<String>,
     portable: bool,
     pub(crate) folder: &'a Folder,
@@ -425,9 +425,12 @@ impl<'a> Job<'a> {
     fn link(&self, files: &[String], out: &str) -> Result<(), CompileError> {
         // Functions in C may use the mathematics library, and name no libraries themselves.
         let libraries = if self.externs.is_empty() { &[][..] } else { &["-lm"] };
+        let objects = self.extern_objects(out)?;
         let mut command = self.command();
-        command.args(&self.flags).args(["-I", &self.include, "-o", out]).args(files).args(&self.externs);
-        self.run(command.args(libraries)).map(drop)
+        command.args(&self.flags).args(["-I", &self.include, "-o", out]).args(files).args(&objects);
+        let done = self.run(command.args(libraries)).map(drop);
+        objects.iter().for_each(|o| self.folder.remove(o));
+        done
     }
 
     pub(crate) fn write_headers(&self) -> Result<(), CompileError> {

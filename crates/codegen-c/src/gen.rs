@@ -20,6 +20,7 @@ pub(crate) struct Gen<'m> {
     sets: BTreeMap<[u64; 4], usize>,
     /// C sources named by `extern` functions.
     pub externs: BTreeSet<String>,
+    pub extern_names: BTreeSet<String>,
     pub lines: bool,
     /// For the kernel's XDP hook: `support/bpf.h` takes the place of the other headers.
     pub xdp: bool,
@@ -77,6 +78,7 @@ impl<'m> Gen<'m> {
             done: BTreeSet::new(),
             sets: BTreeMap::new(),
             externs: BTreeSet::new(),
+            extern_names: BTreeSet::new(),
             lines: false,
             xdp: false,
             xdp_io: 0,

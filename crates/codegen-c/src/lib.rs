@@ -27,6 +27,7 @@ mod core_table;
 pub mod export_names;
 mod expr;
 mod extern_check;
+mod extern_objects;
 mod fast_path;
 mod frame;
 mod frame_act;
@@ -101,6 +102,8 @@ pub struct CSource {
     pub parts: usize,
     /// C files of `extern` functions, as named in the source.
     pub externs: Vec<String>,
+    /// The functions in them that are called.
+    pub extern_names: Vec<String>,
     /// Names that marks distinguish, by number.
     pub marks: Vec<String>,
 }
@@ -138,6 +141,7 @@ pub fn emit(m: &ir::Module, options: &Options) -> CSource {
         name,
         text: gen::indent(&text),
         parts,
+        extern_names: g.extern_names.into_iter().collect(),
         externs: g.externs.into_iter().collect(),
         marks: g.marks.unwrap_or_default(),
     }

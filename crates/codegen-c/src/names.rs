@@ -125,6 +125,12 @@ pub fn extern_fn(symbol: &str) -> String {
     format!("fn__{}", ident(symbol))
 }
 
+/// The assembler's name of a function in C in a program: no name in C, so that neither generated code
+/// nor the C library has it.
+pub fn extern_symbol(symbol: &str) -> String {
+    format!("extern.{symbol}")
+}
+
 /// Text that is safe inside a C comment.
 pub fn comment(s: &str) -> String {
     s.replace("*/", "* /").replace("/*", "/ *").replace(['\n', '\\'], " ")

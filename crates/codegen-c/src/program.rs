@@ -308,13 +308,15 @@ impl<'m> Gen<'m> {
             let func = &m.funcs[call.func.index()];
             let FuncBody::Extern { file, symbol } = &func.body else { continue };
             self.externs.insert(file.clone());
+            self.extern_names.insert(symbol.clone());
             let given = call.given.iter().map(ToString::to_string);
             let args: Vec<_> = given.chain(call.args.iter().map(|t| self.cty(*t))).collect();
             out.push_str(&format!(
-                "{} {}({}) __asm__(\"{symbol}\");\n",
+                "{} {}({}) __asm__(\"{}\");\n",
                 self.cty(func.ret),
                 names::extern_fn(symbol),
-                if args.is_empty() { "void".into() } else { args.join(", ") }
+                if args.is_empty() { "void".into() } else { args.join(", ") },
+                names::extern_symbol(symbol)
             ));
         }
         out
