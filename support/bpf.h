@@ -384,10 +384,10 @@ WL_INLINE int wl_ip_order(wl_ip a, wl_ip b) {
 typedef struct wl_frame { uint32_t n, wire; } wl_frame;
 /* Where headers are, and how far the last one goes. It lies in the state of the processor: the
    verifier does not know what lies in memory, so no way to here is followed by itself. */
-struct wl_places { uint16_t at[WL_LAYERS], to[WL_LAYERS], lim[WL_LAYERS], slot[WL_SLOTS]; uint8_t net[WL_LAYERS]; uint32_t end, top, miss; } __attribute__((aligned(8)));
+struct wl_places { uint16_t at[WL_LAYERS], to[WL_LAYERS], lim[WL_LAYERS], slot[WL_SLOTS]; uint8_t net[WL_LAYERS]; uint32_t end, top; } __attribute__((aligned(8)));
 typedef struct wl_view {
     const uint8_t *p;
-    uint32_t n, end, top, miss;
+    uint32_t n, end, top;
     uint64_t has;
     uint16_t *at, *to, *lim, *slot;
     uint8_t *net;
@@ -403,14 +403,14 @@ typedef struct wl_view {
     n_ ^= wl_unknown; \
     (v)->p = (x)->data + ((uint32_t)wl_unknown & WL_AT); \
     (v)->n = (v)->end = (uint32_t)n_; \
-    (v)->top = (v)->miss = 0; \
+    (v)->top = 0; \
     (v)->has = 0; \
 } while (0)
 /* The same of a frame whose headers have constant places. They lie in the view itself, so that
    clang sees the constants early. */
 typedef struct wl_near {
     const uint8_t *p;
-    uint32_t n, end, top, miss;
+    uint32_t n, end, top;
     uint64_t has;
     uint16_t at[WL_LAYERS], to[WL_LAYERS], lim[WL_LAYERS], slot[WL_SLOTS];
     uint8_t net[WL_LAYERS];
@@ -422,7 +422,7 @@ typedef struct wl_near {
     WL_KEEP(n_); /* fewer than 65,536: no program here takes frames in several pieces */ \
     (v)->p = (x)->data; \
     (v)->n = (v)->end = (uint32_t)n_; \
-    (v)->top = (v)->miss = 0; \
+    (v)->top = 0; \
     (v)->has = 0; \
 } while (0)
 #define WL_NO_PLACES(x, v) do { struct wl_places *p_ = &(x)->state->in; (v)->at = p_->at; (v)->to = p_->to; (v)->lim = p_->lim; (v)->slot = p_->slot; (v)->net = p_->net; } while (0)
@@ -444,7 +444,7 @@ typedef wl_near wl_walk;
 #define WL_JOIN do { const uint64_t z_ = wl_unknown; at = (at ^ (uint32_t)z_) & WL_AT; v->has ^= z_; v->end = (v->end ^ (uint32_t)z_) & 65535; \
     v->top ^= (uint32_t)z_; cut ^= (uint32_t)z_; net ^= (uint8_t)z_; } while (0)
 /* The end of the walk. */
-#define WL_JOIN_ALL(v) do { const uint64_t z_ = wl_unknown; (v)->has ^= z_; (v)->end ^= (uint32_t)z_; (v)->top ^= (uint32_t)z_; (v)->miss ^= (uint32_t)z_; \
+#define WL_JOIN_ALL(v) do { const uint64_t z_ = wl_unknown; (v)->has ^= z_; (v)->end ^= (uint32_t)z_; (v)->top ^= (uint32_t)z_; \
     WL_KEEP((v)->has); (v)->p = x->data; WL_READ_AGAIN; } while (0)
 /* The end of a branch: which headers are there is asked anew. */
 #define WL_JOIN_BRANCHES(v) do { if (!x->sure) (v)->has ^= wl_unknown; } while (0)
@@ -597,6 +597,21 @@ WL_INLINE bool wl_cut(wl_fx *x, wl_view *v, const uint32_t pos, const uint32_t n
     v->end = (v->end - n) & 65535;
     v->n -= n;
     return true;
+}
+/* A length that is `by` more than it was, within its field. No branch is left for the verifier. */
+WL_INLINE uint64_t wl_length_of(uint64_t was, int64_t by, const uint64_t most) {
+    uint64_t n = was + (uint64_t)by, less = 0 - (n >> 63);
+    WL_KEEP(less);
+    n &= ~less;
+    uint64_t over = 0 - ((most - n) >> 63);
+    WL_KEEP(over);
+    return (n & ~over) | (most & over);
+}
+/* The same of one for which 0 stands for `all`, what is there now. */
+WL_INLINE uint64_t wl_own_length_of(uint64_t was, int64_t by, const uint64_t most, uint64_t all) {
+    uint64_t said = 0 - ((was | (0 - was)) >> 63);
+    WL_KEEP(said);
+    return wl_length_of((was & said) | ((all - (uint64_t)by) & ~said), by, most);
 }
 #define wl_place_cut(place, pos, n) ((uint16_t)wl_behind((place), (pos), 0 - (n)))
 #define wl_layer_cut(v, layer, pos, n) do { \

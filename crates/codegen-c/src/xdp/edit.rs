@@ -246,8 +246,8 @@ impl<'m> BodyGen<'_, 'm> {
         line!(self, "uint16_t c_ = (uint16_t)~wl_fold(s_);\n{never}*(uint16_t *)WL_SPACE({at}, 2) = c_; }}");
     }
 
-    /// The length of a header's payload has changed: the field that holds it follows.
-    fn xdp_covers(&mut self, f: &View, layer: u32) {
+    /// The payload of a header is `by` bytes longer, as C tells: the field with its length follows.
+    fn xdp_covers(&mut self, f: &View, layer: u32, by: &str) {
         let (m, header, v) = (self.g.m, f.header(layer), &f.v);
         let Some(c) = m.unit(header).header.covers else { return };
         let (Some(at), Some(n)) =
@@ -256,14 +256,19 @@ impl<'m> BodyGen<'_, 'm> {
             return;
         };
         let sum = self.g.sum_at(header).filter(|s| s.0.over == Over::Header);
-        let most = least(m, header).max(sum.map_or(0, |s| s.1 + 2));
-        let begin = if c.own { "at" } else { "to" };
-        let (from, len) = (at & !1, (at + n).next_multiple_of(2).min(most) - (at & !1));
-        line!(self, "uint8_t *h_ = WL_SPACE({v}->p + ({v}->at[{layer}] & WL_AT), {most});");
+        let room = least(m, header).max(sum.map_or(0, |s| s.1 + 2));
+        let most = (1u64 << (8 * n.min(7))) - 1;
+        let length = format!("wl_known_be(h_ + {at}, {n}), {by}, {most}");
+        let length = match c.own {
+            true => format!("wl_own_length_of({length}, (uint64_t)({v}->lim[{layer}] - {v}->at[{layer}]))"),
+            false => format!("wl_length_of({length})"),
+        };
+        let (from, len) = (at & !1, (at + n).next_multiple_of(2).min(room) - (at & !1));
+        line!(self, "uint8_t *h_ = WL_SPACE({v}->p + ({v}->at[{layer}] & WL_AT), {room});");
         if sum.is_some() {
             line!(self, "const uint64_t was_ = wl_sum_few(h_ + {from}, {len}) + {NOT_ZERO};")
         }
-        line!(self, "wl_put_at(h_ + {at}, (uint16_t)({v}->lim[{layer}] - {v}->{begin}[{layer}]), {n}, true);");
+        line!(self, "wl_put_at(h_ + {at}, {length}, {n}, true);");
         if let Some((_, off)) = sum {
             line!(self, "wl_sum_fix(h_ + {off}, was_, wl_sum_few(h_ + {from}, {len}) + {NOT_ZERO}, false);")
         }
@@ -287,7 +292,7 @@ impl<'m> BodyGen<'_, 'm> {
         for k in &around {
             if self.g.m.unit(f.header(*k)).header.covers.is_some() {
                 line!(self, "if (WL_HAS({v}, {k}) && {v}->at[{k}] < pos_ && pos_ <= {v}->lim[{k}]) {{");
-                self.xdp_covers(f, *k);
+                self.xdp_covers(f, *k, "-(int64_t)n_");
                 line!(self, "}}\nWL_JOIN_BRANCHES({v});");
             }
         }
@@ -335,7 +340,7 @@ impl<'m> BodyGen<'_, 'm> {
             line!(self, "{v}->lim[{k}] = (uint16_t)({v}->lim[{k}] + {n});");
             if m.unit(f.header(*k)).header.covers.is_some() {
                 line!(self, "if (WL_HAS({v}, {k})) {{");
-                self.xdp_covers(f, *k);
+                self.xdp_covers(f, *k, &n.to_string());
                 line!(self, "}}\nWL_JOIN_BRANCHES({v});");
             }
         }
@@ -369,7 +374,7 @@ impl<'m> BodyGen<'_, 'm> {
         line!(self, "WL_JOIN_BRANCHES({v});");
         for k in f.needed.iter().filter(|k| self.g.m.unit(f.header(**k)).header.covers.is_some()) {
             line!(self, "if (WL_HAS({v}, {k}) && {v}->at[{k}] < pos_ && pos_ <= {v}->lim[{k}]) {{");
-            self.xdp_covers(f, *k);
+            self.xdp_covers(f, *k, "(int32_t)by_");
             line!(self, "}}\nWL_JOIN_BRANCHES({v});");
         }
         line!(self, "{{ const uint32_t last_ = pos_ ? pos_ - 1 : 0;");

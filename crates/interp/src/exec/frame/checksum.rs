@@ -71,11 +71,19 @@ impl Frame {
         fold(self.sum_over(m, layer, &c)) == 0xffff
     }
 
-    /// Computes a header's checksum anew.
+    /// Computes a header's checksum anew. That over bytes which a capture has cut off is not known:
+    /// an optional one is absent then, another one stays.
     pub(super) fn resum(&mut self, m: &Module, layer: usize) {
         let unit = self.unit_of(m, layer);
         let Some(c) = m.unit(unit).header.checksum else { return };
         let (Some(p), Some(r)) = (self.layers[layer].as_ref().map(|p| p.at), range(m, unit, c.field)) else { return };
+        if c.over != Over::Header && self.layer_missing(m, layer) > 0 {
+            if is_optional(&c) {
+                self.bytes[p + r.start..p + r.end].fill(0);
+                self.reread(m, layer, c.field);
+            }
+            return;
+        }
         self.bytes[p + r.start..p + r.end].fill(0);
         let mut fresh = !fold(self.sum_over(m, layer, &c));
         if fresh == 0 && matches!(c.over, Over::Transport { .. }) {
