@@ -87,15 +87,22 @@ WL_INLINE bool wl_net_there(const wl_view *v, unsigned layer) { return v->net[la
 WL_INLINE const uint8_t *wl_net_at(const wl_view *v, unsigned layer) { return wl_net_there(v, layer) ? v->p + v->at[v->net[layer]] : NULL; }
 WL_INLINE const wl_header *wl_net_of(const wl_view *v, const wl_header *h, unsigned layer) { return wl_net_there(v, layer) ? &h[v->net[layer]] : NULL; }
 
+/* Whether a layer has its checksum, as its flag says. */
+WL_INLINE bool wl_layer_summed(const wl_view *v, const wl_header *h, unsigned layer) {
+    return wl_sum_there(&h[layer], v->p + v->at[layer], (uint32_t)(v->to[layer] - v->at[layer]));
+}
+
 static inline bool wl_view_sum_ok(const wl_view *v, const wl_header *h, unsigned layer) {
     const wl_header *own = &h[layer];
     const uint8_t *p = v->p + v->at[layer];
+    if (!wl_layer_summed(v, h, layer)) return true;
     if (own->optional && p[own->sum] == 0 && p[own->sum + 1] == 0) return true;
     return wl_fold(wl_covered(own, p, (uint32_t)(v->to[layer] - v->at[layer]), (uint32_t)(v->lim[layer] - v->at[layer]), wl_net_at(v, layer), wl_net_of(v, h, layer))) == 0xffff;
 }
 /* Computes it anew, an optional one that is absent included. That over bytes which a capture has
    cut off is not known: an optional one is absent then, another one stays. */
 static inline void wl_view_sum(wl_view *v, const wl_header *h, unsigned layer) {
+    if (!wl_layer_summed(v, h, layer)) return;
     if (h[layer].over >= WL_OVER_MESSAGE && WL_UNLIKELY(wl_layer_missing(v, h, layer))) {
         uint8_t *at = v->p + v->at[layer] + h[layer].sum;
         if (h[layer].optional) at[0] = at[1] = 0;
@@ -255,6 +262,7 @@ WL_INLINE void wl_parts_done(uint32_t missing, uint8_t *base, const wl_piece *pa
     for (unsigned i = n; i-- > 0;) {
         const wl_header *h = part[i].h;
         if (!h || h->sum < 0) continue;
+        if (!wl_sum_there(h, base + part[i].at, (i + 1 < n ? part[i + 1].at : last) - part[i].at)) continue;
         if (WL_UNLIKELY(missing) && h->over >= WL_OVER_MESSAGE) { wl_set_be(base + part[i].at + h->sum, 2, 0); continue; }
         uint32_t next = i + 1 < n ? part[i + 1].at : last;
         const uint8_t *my_net = net;

@@ -391,7 +391,11 @@ impl<'m> BodyGen<'_, 'm> {
         if let Some(c) = sum {
             let optional = matches!(c.over, Over::Transport { optional: true, .. });
             let off = fixed_offset(m, header, c.field).unwrap_or(0);
-            line!(self, "wl_sum_fix(h_ + {off}, was_, now_, {optional});");
+            let there = match c.when {
+                Some(_) => format!("if (wl_layer_summed({v}, {headers}, {layer})) "),
+                None => String::new(),
+            };
+            line!(self, "{there}wl_sum_fix(h_ + {off}, was_, now_, {optional});");
         }
         for (n, c) in inner {
             let off = fixed_offset(m, layers[n as usize].unit, c.field).unwrap_or(0);

@@ -1,6 +1,6 @@
 //! Changes of a frame: fields, headers, the payload. Lengths and checksums around follow.
 
-use super::checksum::{covered, fix, fold, is_optional, range, sum};
+use super::checksum::{covered, fix, fold, is_optional, place, range, sum};
 use super::{moved, shift_node, Frame};
 use crate::stop::{internal, Res};
 use crate::value::{mask, Value};
@@ -54,7 +54,7 @@ pub(super) fn finish(
     }
     for (i, (unit, _)) in parts.iter().enumerate().rev() {
         let Some((u, c)) = unit.and_then(|u| Some((u, m.unit(u).header.checksum?))) else { continue };
-        let (Some(r), at) = (range(m, u, c.field), starts[i]) else { continue };
+        let (Some(r), at) = (place(m, u, &built[starts[i]..next(i)]), starts[i]) else { continue };
         built[at + r.start..at + r.end].fill(0);
         if missing > 0 && c.over != Over::Header {
             continue;
@@ -117,7 +117,8 @@ impl Frame {
             return Ok(());
         }
         if let Some(c) = own.checksum {
-            if let Some(r) = range(m, unit, c.field) {
+            let to = self.layers[layer].as_ref().map_or(at, |p| p.to);
+            if let Some(r) = place(m, unit, &self.bytes[at..to]) {
                 fix(&mut self.bytes[at + r.start..at + r.end], was, now, is_optional(&c));
                 self.reread(m, layer, c.field);
             }
