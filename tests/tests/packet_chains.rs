@@ -254,8 +254,8 @@ fn frames_that_a_capture_has_cut_keep_their_lengths() {
         // Cut anywhere, also within headers.
         write_cut(&folder.file("in.pcap"), &frames, |f| r.usize(1..f.len() + 10));
         same_in_all(&folder, &chain, seed);
-        // A new payload has other lengths.
-        chain.retain(|k| !k.0.starts_with("Edit"));
+        // A new payload, or a frame that is built of bytes, has other lengths.
+        chain.retain(|k| !k.0.starts_with("Edit") && !k.0.starts_with("vxlan_decap"));
         write(&folder.file("in.pcap"), &frames);
         let whole = same_in_all(&folder, &chain, seed);
         write_cut(&folder.file("in.pcap"), &frames, |_| r.usize(80..200));
