@@ -164,7 +164,10 @@ fn long_frames(r: &mut Rng) -> Frames {
             0 => (f[16], f[17]) = (0, 0),
             1 => f.resize(f.len() + r.usize(..40), 0xee),
             2 => (f[20], f[38]) = (0x20, 9),
-            3 => f[39] = f[39].saturating_sub(r.u8(..30)).max(8),
+            3 => {
+                let size = r.u16(8..f.len() as u16 - 34);
+                f[38..40].copy_from_slice(&size.to_be_bytes());
+            }
             4 => {
                 let size = f[38..40].to_vec();
                 let mut head = vec![0x60, 0, 0, 0];
