@@ -81,6 +81,7 @@ enum { WL_F_MALFORMED = 1, WL_F_TOO_LONG = 2, WL_F_TRUNCATED = 3, WL_F_CONSTRAIN
 enum { WL_T_DONE = 0, WL_T_FAULT = 2 };
 
 #include "bpf_activation.h"
+#include "bpf_lengths.h"
 /* A number of 64 bits that the loader puts into its instruction. So objects can be kept. */
 #define WL_NUMBER(number) ({ uint64_t n_; __asm__("%0 = " number " ll" : "=r"(n_)); n_; })
 /* Things of one type lie side by side in the only value of an array, whose address the loader puts
@@ -597,21 +598,6 @@ WL_INLINE bool wl_cut(wl_fx *x, wl_view *v, const uint32_t pos, const uint32_t n
     v->end = (v->end - n) & 65535;
     v->n -= n;
     return true;
-}
-/* A length that is `by` more than it was, within its field. No branch is left for the verifier. */
-WL_INLINE uint64_t wl_length_of(uint64_t was, int64_t by, const uint64_t most) {
-    uint64_t n = was + (uint64_t)by, less = 0 - (n >> 63);
-    WL_KEEP(less);
-    n &= ~less;
-    uint64_t over = 0 - ((most - n) >> 63);
-    WL_KEEP(over);
-    return (n & ~over) | (most & over);
-}
-/* The same of one for which 0 stands for `all`, what is there now. */
-WL_INLINE uint64_t wl_own_length_of(uint64_t was, int64_t by, const uint64_t most, uint64_t all) {
-    uint64_t said = 0 - ((was | (0 - was)) >> 63);
-    WL_KEEP(said);
-    return wl_length_of((was & said) | ((all - (uint64_t)by) & ~said), by, most);
 }
 #define wl_place_cut(place, pos, n) ((uint16_t)wl_behind((place), (pos), 0 - (n)))
 #define wl_layer_cut(v, layer, pos, n) do { \

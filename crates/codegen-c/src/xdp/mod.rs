@@ -49,11 +49,12 @@ use serde::{Deserialize, Serialize};
 use wireloom_ir::*;
 
 /// The headers that generated programs include: name and text.
-pub const HEADERS: [(&str, &str); 6] = [
+pub const HEADERS: [(&str, &str); 7] = [
     ("bpf.h", include_str!("../../../../support/bpf.h")),
     ("bpf_activation.h", include_str!("../../../../support/bpf_activation.h")),
     ("bpf_bytes.h", include_str!("../../../../support/bpf_bytes.h")),
     ("bpf_front.h", include_str!("../../../../support/bpf_front.h")),
+    ("bpf_lengths.h", include_str!("../../../../support/bpf_lengths.h")),
     ("bpf_redirects.h", include_str!("../../../../support/bpf_redirects.h")),
     ("bpf_tables.h", include_str!("../../../../support/bpf_tables.h")),
 ];
