@@ -81,6 +81,7 @@ enum { WL_F_MALFORMED = 1, WL_F_TOO_LONG = 2, WL_F_TRUNCATED = 3, WL_F_CONSTRAIN
 enum { WL_T_DONE = 0, WL_T_FAULT = 2 };
 
 #include "bpf_activation.h"
+#include "bpf_lengths.h"
 /* A number of 64 bits that the loader puts into its instruction. So objects can be kept. */
 #define WL_NUMBER(number) ({ uint64_t n_; __asm__("%0 = " number " ll" : "=r"(n_)); n_; })
 /* Things of one type lie side by side in the only value of an array, whose address the loader puts
@@ -384,10 +385,10 @@ WL_INLINE int wl_ip_order(wl_ip a, wl_ip b) {
 typedef struct wl_frame { uint32_t n, wire; } wl_frame;
 /* Where headers are, and how far the last one goes. It lies in the state of the processor: the
    verifier does not know what lies in memory, so no way to here is followed by itself. */
-struct wl_places { uint16_t at[WL_LAYERS], to[WL_LAYERS], lim[WL_LAYERS], slot[WL_SLOTS]; uint8_t net[WL_LAYERS]; uint32_t end, top, miss; } __attribute__((aligned(8)));
+struct wl_places { uint16_t at[WL_LAYERS], to[WL_LAYERS], lim[WL_LAYERS], slot[WL_SLOTS]; uint8_t net[WL_LAYERS]; uint32_t end, top; } __attribute__((aligned(8)));
 typedef struct wl_view {
     const uint8_t *p;
-    uint32_t n, end, top, miss;
+    uint32_t n, end, top;
     uint64_t has;
     uint16_t *at, *to, *lim, *slot;
     uint8_t *net;
@@ -403,14 +404,14 @@ typedef struct wl_view {
     n_ ^= wl_unknown; \
     (v)->p = (x)->data + ((uint32_t)wl_unknown & WL_AT); \
     (v)->n = (v)->end = (uint32_t)n_; \
-    (v)->top = (v)->miss = 0; \
+    (v)->top = 0; \
     (v)->has = 0; \
 } while (0)
 /* The same of a frame whose headers have constant places. They lie in the view itself, so that
    clang sees the constants early. */
 typedef struct wl_near {
     const uint8_t *p;
-    uint32_t n, end, top, miss;
+    uint32_t n, end, top;
     uint64_t has;
     uint16_t at[WL_LAYERS], to[WL_LAYERS], lim[WL_LAYERS], slot[WL_SLOTS];
     uint8_t net[WL_LAYERS];
@@ -422,7 +423,7 @@ typedef struct wl_near {
     WL_KEEP(n_); /* fewer than 65,536: no program here takes frames in several pieces */ \
     (v)->p = (x)->data; \
     (v)->n = (v)->end = (uint32_t)n_; \
-    (v)->top = (v)->miss = 0; \
+    (v)->top = 0; \
     (v)->has = 0; \
 } while (0)
 #define WL_NO_PLACES(x, v) do { struct wl_places *p_ = &(x)->state->in; (v)->at = p_->at; (v)->to = p_->to; (v)->lim = p_->lim; (v)->slot = p_->slot; (v)->net = p_->net; } while (0)
@@ -444,7 +445,7 @@ typedef wl_near wl_walk;
 #define WL_JOIN do { const uint64_t z_ = wl_unknown; at = (at ^ (uint32_t)z_) & WL_AT; v->has ^= z_; v->end = (v->end ^ (uint32_t)z_) & 65535; \
     v->top ^= (uint32_t)z_; cut ^= (uint32_t)z_; net ^= (uint8_t)z_; } while (0)
 /* The end of the walk. */
-#define WL_JOIN_ALL(v) do { const uint64_t z_ = wl_unknown; (v)->has ^= z_; (v)->end ^= (uint32_t)z_; (v)->top ^= (uint32_t)z_; (v)->miss ^= (uint32_t)z_; \
+#define WL_JOIN_ALL(v) do { const uint64_t z_ = wl_unknown; (v)->has ^= z_; (v)->end ^= (uint32_t)z_; (v)->top ^= (uint32_t)z_; \
     WL_KEEP((v)->has); (v)->p = x->data; WL_READ_AGAIN; } while (0)
 /* The end of a branch: which headers are there is asked anew. */
 #define WL_JOIN_BRANCHES(v) do { if (!x->sure) (v)->has ^= wl_unknown; } while (0)

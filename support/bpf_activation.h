@@ -23,7 +23,7 @@ struct wl_between {
     struct wl_notes notes;
     wl_core core;
     uint64_t has;
-    uint32_t n, end, top, miss;
+    uint32_t n, end, top;
     int64_t fate;
 };
 /* An activation. */

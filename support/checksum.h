@@ -10,6 +10,7 @@ enum { WL_OVER_NONE = 0, WL_OVER_HEADER = 1, WL_OVER_MESSAGE = 2, WL_OVER_TRANSP
 typedef struct wl_header {
     int16_t sum, src, dst, covers;
     uint8_t address_bytes, over, protocol, optional, covers_bytes, covers_own;
+    uint8_t flag, flag_at;       /* the bit by which the checksum is there, and its byte's offset; 0: it always is */
 } wl_header;
 
 /* Adds the 16-bit words of n bytes to a sum; an odd last byte is the high half of a word. Byte
@@ -50,6 +51,10 @@ WL_INLINE uint64_t wl_covered(const wl_header *h, const uint8_t *p, uint32_t siz
     if (h->over == WL_OVER_HEADER) return wl_sum(p, size, 0);
     uint64_t s = h->over == WL_OVER_TRANSPORT && nh && nh->src >= 0 ? wl_pseudo(net, nh, h->protocol, to_end) : 0;
     return wl_sum(p, to_end, s);
+}
+/* Whether the header at p, of so many bytes, has its checksum, as its flag says. */
+WL_INLINE bool wl_sum_there(const wl_header *h, const uint8_t *p, uint32_t size) {
+    return !h->flag || (size >= (uint32_t)h->sum + 2 && (p[h->flag_at] & h->flag));
 }
 WL_INLINE void wl_sum_set(const wl_header *h, uint8_t *p, uint32_t size, uint32_t to_end, const uint8_t *net, const wl_header *nh) {
     p[h->sum] = p[h->sum + 1] = 0;

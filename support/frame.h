@@ -16,7 +16,6 @@ typedef struct wl_view {
     uint32_t n;                  /* bytes of the frame, those of f */
     uint32_t end;                /* where the payload ends: what follows is padding */
     uint32_t top;                /* where the last header that is there ends */
-    uint32_t miss;               /* bytes behind `end` that lengths count, and a capture has cut off */
     uint64_t has;                /* bit per header */
     /* A header's first byte, and the one behind it. At a line's beginning: places of common frames
      * are stored in one go, which takes long across two lines, and longer across two pages. */
@@ -33,7 +32,6 @@ static inline __attribute__((always_inline)) void wl_view_again(wl_view *v, wl_f
     v->n = f->n;
     v->end = f->n > 65535 ? 65535 : f->n;
     v->top = 0;
-    v->miss = 0;
     v->has = has;
 }
 /* A view of a frame whose headers are not looked for. */
@@ -60,6 +58,28 @@ WL_INLINE uint32_t wl_there(uint32_t n, uint32_t needed) { return needed < n ? n
 
 #define WL_HAS(v, layer) (((v)->has >> (layer) & 1) != 0)
 
+/* ---- bytes that a capture has cut off ---- */
+
+static inline uint64_t wl_get_be(const uint8_t *p, unsigned n) { uint64_t v = 0; for (unsigned i = 0; i < n; i++) v = v << 8 | p[i]; return v; }
+WL_INLINE void wl_set_be(uint8_t *p, unsigned n, uint64_t v) { for (unsigned i = n; i-- > 0; v >>= 8) p[i] = (uint8_t)v; }
+
+/* Bytes of the wire behind `end`, which count as the payload of the headers that begin before
+   `until`. It ends where the lengths of these headers say, or with the frame. */
+static __attribute__((cold, noinline)) uint32_t wl_missing_of(const wl_view *v, const wl_header *h, uint32_t until, uint32_t end) {
+    uint64_t last = v->f->wire;
+    WL_EACH(v, i) {
+        if (h[i].covers < 0 || v->at[i] >= until) continue;
+        const uint64_t said = wl_get_be(v->p + v->at[i] + h[i].covers, h[i].covers_bytes);
+        const uint64_t to = said + (h[i].covers_own ? v->at[i] : v->to[i]);
+        if ((said || !h[i].covers_own) && to < last) last = to;
+    }
+    return end < v->n || last <= end ? 0 : (uint32_t)(last - end);
+}
+WL_INLINE uint32_t wl_missing(const wl_view *v, const wl_header *h, uint32_t until, uint32_t end) {
+    return WL_LIKELY(v->f->wire <= v->f->n) ? 0 : wl_missing_of(v, h, until, end);
+}
+WL_INLINE uint32_t wl_layer_missing(const wl_view *v, const wl_header *h, unsigned layer) { return wl_missing(v, h, v->at[layer] + 1u, v->lim[layer]); }
+
 /* ---- a view's checksums ---- */
 
 /* The network header before a layer; none: there was none, or it was taken out. */
@@ -67,14 +87,27 @@ WL_INLINE bool wl_net_there(const wl_view *v, unsigned layer) { return v->net[la
 WL_INLINE const uint8_t *wl_net_at(const wl_view *v, unsigned layer) { return wl_net_there(v, layer) ? v->p + v->at[v->net[layer]] : NULL; }
 WL_INLINE const wl_header *wl_net_of(const wl_view *v, const wl_header *h, unsigned layer) { return wl_net_there(v, layer) ? &h[v->net[layer]] : NULL; }
 
+/* Whether a layer has its checksum, as its flag says. */
+WL_INLINE bool wl_layer_summed(const wl_view *v, const wl_header *h, unsigned layer) {
+    return wl_sum_there(&h[layer], v->p + v->at[layer], (uint32_t)(v->to[layer] - v->at[layer]));
+}
+
 static inline bool wl_view_sum_ok(const wl_view *v, const wl_header *h, unsigned layer) {
     const wl_header *own = &h[layer];
     const uint8_t *p = v->p + v->at[layer];
+    if (!wl_layer_summed(v, h, layer)) return true;
     if (own->optional && p[own->sum] == 0 && p[own->sum + 1] == 0) return true;
     return wl_fold(wl_covered(own, p, (uint32_t)(v->to[layer] - v->at[layer]), (uint32_t)(v->lim[layer] - v->at[layer]), wl_net_at(v, layer), wl_net_of(v, h, layer))) == 0xffff;
 }
-/* Computes it anew, an optional one that is absent included. */
+/* Computes it anew, an optional one that is absent included. That over bytes which a capture has
+   cut off is not known: an optional one is absent then, another one stays. */
 static inline void wl_view_sum(wl_view *v, const wl_header *h, unsigned layer) {
+    if (!wl_layer_summed(v, h, layer)) return;
+    if (h[layer].over >= WL_OVER_MESSAGE && WL_UNLIKELY(wl_layer_missing(v, h, layer))) {
+        uint8_t *at = v->p + v->at[layer] + h[layer].sum;
+        if (h[layer].optional) at[0] = at[1] = 0;
+        return;
+    }
     wl_sum_set(&h[layer], v->p + v->at[layer], (uint32_t)(v->to[layer] - v->at[layer]), (uint32_t)(v->lim[layer] - v->at[layer]), wl_net_at(v, layer), wl_net_of(v, h, layer));
 }
 /* The payload of a header has changed: its checksum follows, if it covers that. */
@@ -95,31 +128,34 @@ static inline void wl_view_resum(wl_view *v, const wl_header *h, unsigned layers
 
 /* ---- lengths ---- */
 
-static inline uint64_t wl_get_be(const uint8_t *p, unsigned n) { uint64_t v = 0; for (unsigned i = 0; i < n; i++) v = v << 8 | p[i]; return v; }
-WL_INLINE void wl_set_be(uint8_t *p, unsigned n, uint64_t v) { for (unsigned i = n; i-- > 0; v >>= 8) p[i] = (uint8_t)v; }
-
-/* A length of a payload that ends at `end`. Bytes that were cut off behind the frame count, too. */
-WL_INLINE uint64_t wl_length(const wl_view *v, const wl_header *h, uint32_t n, uint32_t end) {
-    if (WL_LIKELY(!v->miss) || end != v->end) return n;
-    const uint64_t all = (uint64_t)n + v->miss, most = h->covers_bytes < 8 ? (UINT64_C(1) << (8 * h->covers_bytes)) - 1 : UINT64_MAX;
-    return all < most ? all : most;
+/* A length that is `by` more than it was. It stays within its field. */
+WL_INLINE uint64_t wl_length_of(const wl_header *h, uint64_t was, int64_t by) {
+    const uint64_t most = h->covers_bytes < 8 ? (UINT64_C(1) << (8 * h->covers_bytes)) - 1 : UINT64_MAX;
+    if (by < 0) return was > 0 - (uint64_t)by ? was + (uint64_t)by : 0;
+    return was > most - (uint64_t)by ? most : was + (uint64_t)by;
 }
-/* Sets a header's length to what lies from it, or from behind it, to the end of its payload, of a
-   view's layer; its own checksum follows. */
-WL_INLINE void wl_covers_set(const wl_view *v, const wl_header *h, unsigned layer) {
+/* The payload of a view's layer has grown by some bytes: its length follows, whatever it counts,
+   then its own checksum. A length that was not given is that of what is there. */
+WL_INLINE void wl_covers_grown(const wl_view *v, const wl_header *h, unsigned layer, int64_t by) {
+    const wl_header *own = &h[layer];
     uint8_t *p = v->p + v->at[layer];
     const uint32_t size = (uint32_t)(v->to[layer] - v->at[layer]);
-    uint64_t was = h->over == WL_OVER_HEADER ? wl_sum(p, size, 0) : 0;
-    wl_set_be(p + h->covers, h->covers_bytes, wl_length(v, h, (uint32_t)(v->lim[layer] - v->at[layer]) - (h->covers_own ? 0 : size), v->lim[layer]));
-    if (h->over == WL_OVER_HEADER) wl_sum_fix(p + h->sum, was, wl_sum(p, size, 0), false);
+    uint64_t was = own->over == WL_OVER_HEADER ? wl_sum(p, size, 0) : 0;
+    uint64_t length = wl_get_be(p + own->covers, own->covers_bytes);
+    if (own->covers_own && WL_UNLIKELY(!length)) {
+        length = (uint32_t)(v->lim[layer] - v->at[layer]);
+        by = wl_layer_missing(v, h, layer);
+    }
+    wl_set_be(p + own->covers, own->covers_bytes, wl_length_of(own, length, by));
+    if (own->over == WL_OVER_HEADER) wl_sum_fix(p + own->sum, was, wl_sum(p, size, 0), false);
 }
 
-/* The payload or headers from `pos` on grew by `delta` bytes: lengths around it follow, then
-   checksums, inner ones first. */
-static inline void wl_view_grown(wl_view *v, const wl_header *h, unsigned layers, uint32_t pos) {
+/* The payload or headers from `pos` on grew by `by` bytes: lengths around it follow, outer ones
+   first, then checksums, inner ones first. */
+static inline void wl_view_grown(wl_view *v, const wl_header *h, unsigned layers, uint32_t pos, int64_t by) {
     WL_EACH(v, i)
         if (h[i].covers >= 0 && v->at[i] < pos && pos <= v->lim[i])
-            wl_covers_set(v, &h[i], (unsigned)i);
+            wl_covers_grown(v, h, (unsigned)i, by);
     wl_view_resum(v, h, layers, pos ? pos - 1 : 0);
 }
 
@@ -215,20 +251,19 @@ static inline void wl_view_close(wl_view *v, const uint8_t *slot_layer, unsigned
 typedef struct wl_piece { uint32_t at; const wl_header *h; } wl_piece;
 
 /* Fills in lengths and checksums of parts that lie at base + part[i].at. Each part ends where the
- * next begins, the last at `last`. The payload of all parts ends at `end`, that of the frame `v` at
- * `around`. `net`: the network header before them, if any. */
-WL_INLINE void wl_parts_done(const wl_view *v, uint32_t around, uint8_t *base, const wl_piece *part, unsigned n, uint32_t last, uint32_t end, const uint8_t *net, const wl_header *nh) {
+ * next begins, the last at `last`. The payload of all parts ends at `end`; so many bytes of it are
+ * `missing`. `net`: the network header before them, if any. */
+WL_INLINE void wl_parts_done(uint32_t missing, uint8_t *base, const wl_piece *part, unsigned n, uint32_t last, uint32_t end, const uint8_t *net, const wl_header *nh) {
     for (unsigned i = 0; i < n; i++) {
         uint32_t next = i + 1 < n ? part[i + 1].at : last;
         const wl_header *h = part[i].h;
-        if (h && h->covers >= 0) {
-            const uint32_t length = end - (h->covers_own ? part[i].at : next);
-            wl_set_be(base + part[i].at + h->covers, h->covers_bytes, v ? wl_length(v, h, length, around) : length);
-        }
+        if (h && h->covers >= 0) wl_set_be(base + part[i].at + h->covers, h->covers_bytes, wl_length_of(h, end - (h->covers_own ? part[i].at : next), missing));
     }
     for (unsigned i = n; i-- > 0;) {
         const wl_header *h = part[i].h;
         if (!h || h->sum < 0) continue;
+        if (!wl_sum_there(h, base + part[i].at, (i + 1 < n ? part[i + 1].at : last) - part[i].at)) continue;
+        if (WL_UNLIKELY(missing) && h->over >= WL_OVER_MESSAGE) { wl_set_be(base + part[i].at + h->sum, 2, 0); continue; }
         uint32_t next = i + 1 < n ? part[i + 1].at : last;
         const uint8_t *my_net = net;
         const wl_header *my_nh = nh;
@@ -236,23 +271,24 @@ WL_INLINE void wl_parts_done(const wl_view *v, uint32_t around, uint8_t *base, c
         wl_sum_set(h, base + part[i].at, next - part[i].at, end - part[i].at, my_net, my_nh);
     }
 }
-/* Puts built bytes into the frame at pos. `around`: the payload of the new headers ends there. */
-static inline bool wl_view_insert(wl_view *v, const wl_header *h, unsigned layers, const uint8_t *slot_layer, unsigned slots, uint32_t pos, uint32_t around, wl_bytes built, wl_piece *part, unsigned parts) {
-    const bool all = around == v->end;
+/* Puts built bytes into the frame at pos. The payload of the new headers ends at `around`, as that
+   of the headers that begin before `until`. */
+static inline bool wl_view_insert(wl_view *v, const wl_header *h, unsigned layers, const uint8_t *slot_layer, unsigned slots, uint32_t pos, uint32_t until, uint32_t around, wl_bytes built, wl_piece *part, unsigned parts) {
+    const uint32_t missing = wl_missing(v, h, until, around);
     if (!wl_view_open(v, slot_layer, slots, pos, built.n)) return false;
     memcpy(v->p + pos, built.p, built.n);
     const uint8_t *net = NULL;
     const wl_header *nh = NULL;
     WL_EACH(v, i) if (h[i].src >= 0 && v->to[i] <= pos) { net = v->p + v->at[i]; nh = &h[i]; }
-    wl_parts_done(all ? v : NULL, v->end, v->p + pos, part, parts, built.n, around + built.n - pos, net, nh);
-    wl_view_grown(v, h, layers, pos);
+    wl_parts_done(missing, v->p + pos, part, parts, built.n, around + built.n - pos, net, nh);
+    wl_view_grown(v, h, layers, pos, built.n);
     return true;
 }
 /* Puts in headers of fixed size that are complete but for their lengths and checksums, which cover
  * no more than themselves. Only the frame's own sizes are not constants
  * where it is inlined. The functions below update the other headers, one by one. */
-WL_INLINE bool wl_view_put(wl_view *v, const uint32_t pos, uint32_t around, uint8_t *built, const uint32_t n, const wl_piece *part, const unsigned parts) {
-    wl_parts_done(v, around, built, part, parts, n, around + n - pos, NULL, NULL);
+WL_INLINE bool wl_view_put(wl_view *v, const wl_header *h, const uint32_t pos, uint32_t until, uint32_t around, uint8_t *built, const uint32_t n, const wl_piece *part, const unsigned parts) {
+    wl_parts_done(wl_missing(v, h, until, around), built, part, parts, n, around + n - pos, NULL, NULL);
     if (WL_UNLIKELY(!wl_view_gap(v, pos, n))) return false;
     memcpy(v->p + pos, built, n);
     wl_view_longer(v, pos, (int32_t)n);
@@ -267,7 +303,7 @@ WL_INLINE void wl_layer_moved(wl_view *v, const unsigned layer, const uint32_t n
 /* The payload of a header has grown by n bytes: its length follows. */
 WL_INLINE void wl_layer_grown(wl_view *v, const wl_header *h, const unsigned layer, const uint32_t n) {
     v->lim[layer] = (uint16_t)(v->lim[layer] + n);
-    if (h[layer].covers >= 0) wl_covers_set(v, &h[layer], layer);
+    if (h[layer].covers >= 0) wl_covers_grown(v, h, layer, n);
 }
 /* ---- payloads ---- */
 
@@ -284,11 +320,14 @@ WL_INLINE bool wl_view_free(const wl_view *v, wl_bytes b) {
 }
 /* Lays out a new payload behind `pos`, where the old one ends at `end`: `before` bytes, the core,
  * `after` bytes. The core lies in the old payload and stays where it is if there is room, the
- * headers move up to it. Answers where the core is now; NULL: no room. */
-static inline uint8_t *wl_view_lay(wl_view *v, unsigned layers, uint32_t pos, uint32_t end, const uint8_t *core, uint32_t core_n, uint32_t before, uint32_t after) {
+ * headers move up to it. Answers where the core is now; NULL: no room. `grown`: by how much the
+ * lengths around it grow, which count the bytes of the old one that a capture has cut off. */
+static inline uint8_t *wl_view_lay(wl_view *v, const wl_header *h, unsigned layers, int64_t *grown, uint32_t pos, uint32_t end, const uint8_t *core, uint32_t core_n, uint32_t before, uint32_t after) {
     const wl_frame *f = v->f;
     const int64_t size = (int64_t)before + core_n + after, by = size - (int64_t)(end - pos), n = (int64_t)v->n + by;
     if (by > (int64_t)f->head + f->tail || n > 65535) return NULL;
+    const uint32_t missing = wl_missing(v, h, pos, end);
+    *grown = by - missing;
     uint8_t *first = f->p - f->head;
     const uint8_t *head = v->p, *rest = v->p + end;
     const uint32_t behind = v->n - end;
@@ -308,7 +347,6 @@ static inline uint8_t *wl_view_lay(wl_view *v, unsigned layers, uint32_t pos, ui
     }
     v->p = p;
     v->n = (uint32_t)n;
-    if (end == v->end) v->miss = 0;
     for (unsigned i = 0; i < layers; i++) {
         if (v->lim[i] >= end) v->lim[i] = (uint16_t)(v->lim[i] + by);
         if (v->at[i] >= pos) v->has &= ~(UINT64_C(1) << i);
@@ -316,18 +354,20 @@ static inline uint8_t *wl_view_lay(wl_view *v, unsigned layers, uint32_t pos, ui
     v->end = (uint32_t)(pos + size);
     if (v->top > pos) v->top = pos;
     wl_view_commit(v);
+    v->f->wire -= missing;
     return at;
 }
 /* Replaces the payload behind `pos`, which ends at `end`, by bytes from elsewhere, one behind the
    other. */
 static inline bool wl_view_fill(wl_view *v, const wl_header *h, unsigned layers, uint32_t pos, uint32_t end, wl_bytes a, wl_bytes b, wl_bytes c) {
     if ((uint64_t)a.n + b.n + c.n > 65535) return false;
-    uint8_t *at = wl_view_lay(v, layers, pos, end, v->p + pos, 0, 0, a.n + b.n + c.n);
+    int64_t grown;
+    uint8_t *at = wl_view_lay(v, h, layers, &grown, pos, end, v->p + pos, 0, 0, a.n + b.n + c.n);
     if (!at) return false;
     wl_copy_few(at, a.p, a.n);
     wl_copy_few(at + a.n, b.p, b.n);
     wl_copy_few(at + a.n + b.n, c.p, c.n);
-    wl_view_grown(v, h, layers, pos);
+    wl_view_grown(v, h, layers, pos, grown);
     return true;
 }
 static inline bool wl_view_payload(wl_view *v, const wl_header *h, unsigned layers, uint32_t pos, uint32_t end, wl_bytes to) {

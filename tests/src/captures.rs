@@ -48,28 +48,39 @@ pub type Frames = Vec<(u64, Vec<u8>)>;
 
 /// A capture with nanoseconds.
 pub fn write(path: &Path, frames: &Frames) {
+    write_cut(path, frames, |_| usize::MAX)
+}
+
+/// The same, of which each frame has as many bytes as `kept` says at most.
+pub fn write_cut(path: &Path, frames: &Frames, mut kept: impl FnMut(&[u8]) -> usize) {
     let mut out = Vec::new();
     for n in [0xa1b2_3c4d_u32, 4 << 16 | 2, 0, 0, 65535, 1] {
         out.extend(n.to_le_bytes());
     }
     for (time, f) in frames {
-        for n in [(time / 1_000_000_000) as u32, (time % 1_000_000_000) as u32, f.len() as u32, f.len() as u32] {
+        let n = kept(f).min(f.len());
+        for n in [(time / 1_000_000_000) as u32, (time % 1_000_000_000) as u32, n as u32, f.len() as u32] {
             out.extend(n.to_le_bytes());
         }
-        out.extend(f);
+        out.extend(&f[..n]);
     }
     std::fs::write(path, out).expect("the folder is writable");
 }
 
 pub fn read(path: &Path) -> Frames {
+    read_cut(path).into_iter().map(|(time, _, f)| (time, f)).collect()
+}
+
+/// The time of each frame, its length on the wire, and its bytes.
+pub fn read_cut(path: &Path) -> Vec<(u64, usize, Vec<u8>)> {
     let all = std::fs::read(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     let word = |at: usize| u32::from_le_bytes([all[at], all[at + 1], all[at + 2], all[at + 3]]);
     assert_eq!(word(0), 0xa1b2_3c4d, "a capture with nanoseconds");
     let (mut at, mut frames) = (24, Vec::new());
     while at < all.len() {
-        let n = word(at + 8) as usize;
-        frames
-            .push((u64::from(word(at)) * 1_000_000_000 + u64::from(word(at + 4)), all[at + 16..at + 16 + n].to_vec()));
+        let (n, wire) = (word(at + 8) as usize, word(at + 12) as usize);
+        let time = u64::from(word(at)) * 1_000_000_000 + u64::from(word(at + 4));
+        frames.push((time, wire, all[at + 16..at + 16 + n].to_vec()));
         at += 16 + n;
     }
     frames

@@ -48,9 +48,14 @@ impl Captures {
 
     /// `wireloom run apps/APP.loom ARGS` to its end; `@` in an argument is the folder.
     pub fn run(&self, app: &str, args: &[&str]) -> Output {
+        self.run_program(&format!("apps/{app}"), args)
+    }
+
+    /// The same of another program, by its path without `.loom`.
+    pub fn run_program(&self, app: &str, args: &[&str]) -> Output {
         let folder = self.folder.display().to_string();
         let mut command = Wireloom::program();
-        command.current_dir(root()).args(["run", &format!("apps/{app}.loom")]);
+        command.current_dir(root()).args(["run", &format!("{app}.loom")]);
         command.args(args.iter().map(|a| a.replace('@', &folder)));
         let output = finish(&mut command);
         assert_eq!(output.code, Some(0), "{app} {args:?} in {folder}:\n{}", tail(&output.text));

@@ -4,7 +4,8 @@
 use std::time::{Duration, Instant};
 use wireloom_tests::captures::{read, sport, udp, write, Runs, EPOCH, MS};
 use wireloom_tests::folder::Folder;
-use wireloom_tests::{Client, Wireloom};
+use wireloom_tests::process::finish;
+use wireloom_tests::{admin, free_port, Client, Wireloom};
 
 /// `state` keeps a handler from pausing. Each function calls the one before it in a row, so that
 /// 2^40 rounds stand in no loop of the handler.
@@ -99,22 +100,51 @@ const WAITS: &str = "
             }
 ";
 
-/// A timer calls the same functions for longer than handlers of requests may.
+/// A timer and a signal that compute for ever end, and the next tick is served.
 #[test]
-fn timers_have_no_limit() {
+fn timers_and_signals_give_up_what_takes_too_long() {
     let folder = Folder::new("handler_limit_timer");
-    let timer = "    state done: bool\n    every 1ms { if not done { last = row10(last)  done = true } }\n";
+    let timer = "    state ticks: u64
+    state ends: u64
+    every 50ms {
+        ticks += 1
+        if ticks == 1 { last = row19(last)  ends += 1 }
+        if ticks == 3 { last = grind(last, u64(1) << 63)  ends += 1 }
+    }
+    signal rest() -> u64 { last = row19(last)  last }
+";
     let text = service().replace("    state last: u64\n", &format!("    state last: u64\n{timer}"));
-    let answer = r#"reply Line { text: if done { "done" } else { "not yet" } }"#;
-    let text = text.replace("reply line", answer);
+    let text = text.replace(
+        "reply line",
+        r#"if ticks < 5 { reply Line { text: "not yet" } } else { reply Line { text: if ends == 0 { "ticks" } else { "ends" } } }"#,
+    );
     std::fs::write(folder.file("slow.loom"), text).expect("the folder is writable");
-    let args = ["--handler-limit", "1", "--cores", "1"];
-    let service = Wireloom::run_file(&folder.name_of("slow.loom"), &args, |_| {});
-    let begun = Instant::now();
-    let mut client = Client::connect(service.port);
-    client.send("state\n").expect("done\n");
-    assert!(begun.elapsed() >= Duration::from_millis(1200), "{:?}", begun.elapsed());
-    assert!(!service.output().contains("overload"), "{}", service.output());
+    for extra in [&["--cores", "1"][..], &["--cores", "1", "--interpret"]] {
+        let page = free_port();
+        let admin = page.to_string();
+        let args = [&["--handler-limit", "1", "--admin", &admin], extra].concat();
+        let sockets = folder.file("sockets");
+        let mut service = Wireloom::run_file(&folder.name_of("slow.loom"), &args, |c| {
+            c.env("WIRELOOM_SOCKETS", &sockets);
+        });
+        let mut client = Client::connect(service.port);
+        let begun = Instant::now();
+        let mut answer = Vec::new();
+        while answer != b"ticks\n" && begun.elapsed() < Duration::from_secs(20) {
+            client.send("state\n");
+            answer = client.take_until(b"\n");
+            assert!(answer != b"ends\n", "{}", service.output());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        assert!(answer == b"ticks\n" && begun.elapsed() >= Duration::from_millis(1500), "{answer:?}");
+        let said = finish(Wireloom::program().args(["signal", "rest"]).env("WIRELOOM_SOCKETS", &sockets));
+        assert!(said.code != Some(0), "{}", said.text);
+        client.send("state\n").expect("ticks\n");
+        let faults = "wireloom_faults_total{app=\"slow\",kind=\"overload\"";
+        assert_eq!(admin::sample(&admin::metrics(page), faults), 3, "{}", admin::metrics(page));
+        service.signal(libc::SIGTERM);
+        assert_eq!(service.exit_code(Duration::from_secs(20)), Some(0), "{}", service.output());
+    }
 }
 
 /// Frames of a capture, in one batch: each has time of its own.

@@ -219,3 +219,15 @@ fn aes_gateway() {
     run("secret=pcap:@/damaged.pcap", "plain=pcap:@/rest.pcap");
     c.check(&["back"]);
 }
+
+/// Edits of packets in GRE, whose checksum is there by a flag, beside scapy.
+#[test]
+fn checksums_of_gre() {
+    let Some(c) = Captures::make("gre", "gre", &[]) else { return };
+    for more in [&[][..], &["--interpret"]] {
+        let args =
+            ["--bind", "wire=pcap:@/in.pcap", "--bind", "out=pcap:@/out.pcap", "--dump", "counters=@/counters.json"];
+        c.run_program("tests/programs/gre_sums", &[&args, more].concat());
+        c.check(&[]);
+    }
+}

@@ -4,14 +4,14 @@
 
 use fastrand::Rng;
 use std::fmt::Write;
-use wireloom_tests::captures::{read, udp, write, Frames, Runs, EPOCH, MS};
+use wireloom_tests::captures::{read_cut, udp, write, write_cut, Frames, Runs, EPOCH, MS};
 use wireloom_tests::folder::Folder;
 use wireloom_tests::Wireloom;
 
 /// An instance and its outputs, the first of which goes on.
 type Kind = (&'static str, &'static [&'static str]);
 
-const KINDS: [Kind; 17] = [
+const KINDS: [Kind; 19] = [
     ("vlan_encap.VlanEncap(5)", &["y"]),
     ("vlan_encap.VlanEncap(6, 0, 0x88a8)", &["y"]),
     ("vlan_decap.VlanDecap()", &["y", "other"]),
@@ -27,12 +27,38 @@ const KINDS: [Kind; 17] = [
     ("vxlan_decap.VxlanDecap(8)", &["y", "other"]),
     ("dec_ip_ttl.DecIpTtl()", &["y", "expired"]),
     ("Even()", &["y", "odd"]),
+    ("Wrap()", &["y"]),
+    ("Follow()", &["y"]),
     ("Edit()", &["y"]),
     ("Passes()", &["y"]),
 ];
 
-/// One that only looks, one that changes fields that it finds, one that looks at nothing.
+/// One that only looks, one that changes fields that it finds, one that looks at nothing. Then a
+/// header of our own with a length and a checksum, and headers in the middle and behind all.
 const OWN: &str = "
+unit Toy {
+    order  big
+    length: u32 covers rest
+    sum:    u16 checksum message
+    other:  u16
+}
+element Wrap {
+    in  x: packet
+    out y: packet
+    on x(p) {
+        if p.ip4 { insert [Ipv4 { ttl: 7, proto: 253 }, Toy { other: 5 }] before p.ip4 }
+        p -> y
+    }
+}
+element Follow {
+    in  x: packet
+    out y: packet
+    on x(p) {
+        if p.inner_udp { insert Vlan { vid: 3, type: 9 } before p.inner_udp }
+        else if p.udp { insert Vlan { vid: 9, type: 9 } behind p.udp }
+        p -> y
+    }
+}
 element Even {
     in  x:   packet
     out y:   packet
@@ -115,47 +141,135 @@ fn frames(r: &mut Rng) -> Frames {
         .map(|n| {
             let mut f = udp(n as u8, 100 + n as u16, 53, 18 + r.usize(..40));
             f[22] = r.u8(1..9);
-            for _ in 0..r.usize(..3) {
-                let tag = [0x81, 0, 0, r.u8(1..7)];
-                f.splice(12..12, tag);
-            }
+            tag(r, &mut f);
             (EPOCH + n * 20 * MS, f)
         })
         .collect()
 }
 
-fn run(folder: &Folder, program: &str, more: &[&str]) -> Vec<Vec<Vec<u8>>> {
-    let ports = ["out", "rest", "near"];
+fn tag(r: &mut Rng, f: &mut Vec<u8>) {
+    for _ in 0..r.usize(..3) {
+        let tag = [0x81, 0, 0, r.u8(1..7)];
+        f.splice(12..12, tag);
+    }
+}
+
+/// Longer ones. Some have the length 0, are padded, are the first part of a datagram, or IPv6. In
+/// some UDP ends before IP does.
+fn long_frames(r: &mut Rng) -> Frames {
+    let one = |r: &mut Rng, n: u64| {
+        let mut f = udp(n as u8, 100 + n as u16, 53, r.usize(60..400));
+        f[22] = r.u8(1..9);
+        match r.u8(..8) {
+            0 => (f[16], f[17]) = (0, 0),
+            1 => f.resize(f.len() + r.usize(..40), 0xee),
+            2 => (f[20], f[38]) = (0x20, 9),
+            3 => {
+                let size = r.u16(8..f.len() as u16 - 34);
+                f[38..40].copy_from_slice(&size.to_be_bytes());
+            }
+            4 => {
+                let size = f[38..40].to_vec();
+                let mut head = vec![0x60, 0, 0, 0];
+                head.extend(size);
+                head.extend([17, 9, 0x20, 1].into_iter().chain([7; 14]).chain([0x20, 1]).chain([8; 14]));
+                f.splice(14..34, head);
+                (f[12], f[13], f[60]) = (0x86, 0xdd, 0x5a);
+            }
+            _ => {}
+        }
+        if f[12] == 8 {
+            (f[24], f[25]) = (0, 0);
+            let sum: u32 = f[14..34].chunks(2).map(|c| u32::from(c[0]) << 8 | u32::from(c[1])).sum();
+            let sum = !((sum & 0xffff) + (sum >> 16)) as u16;
+            f[24..26].copy_from_slice(&sum.to_be_bytes());
+        }
+        tag(r, &mut f);
+        (EPOCH + n * 20 * MS, f)
+    };
+    (0..40).map(|n| one(r, n)).collect()
+}
+
+/// The frames of each port, with their lengths on the wire.
+type Ran = Vec<Vec<(usize, Vec<u8>)>>;
+
+const PORTS: [&str; 3] = ["out", "rest", "near"];
+
+fn run(folder: &Folder, program: &str, more: &[&str]) -> Ran {
     let mut args = vec!["--bind".to_string(), "wire=pcap:@/in.pcap".into()];
-    for p in ports {
+    for p in PORTS {
         args.extend(["--bind".into(), format!("{p}=pcap:@/{p}.pcap")]);
     }
     args.extend(more.iter().map(|s| s.to_string()));
     folder.run(program, &args.iter().map(String::as_str).collect::<Vec<_>>());
-    let bytes = |p: &&str| read(&folder.file(&format!("{p}.pcap"))).into_iter().map(|(_, f)| f).collect();
-    ports.iter().map(bytes).collect()
+    let parts = |p: &&str| read_cut(&folder.file(&format!("{p}.pcap"))).into_iter().map(|(_, n, f)| (n, f)).collect();
+    PORTS.iter().map(parts).collect()
+}
+
+/// The frames that a chain makes of the capture. They are the same in any way.
+fn same_in_all(folder: &Folder, chain: &[Kind], seed: u64) -> Ran {
+    std::fs::write(folder.file("direct.loom"), app(chain, false)).expect("the folder is writable");
+    std::fs::write(folder.file("queues.loom"), app(chain, true)).expect("the folder is writable");
+    let wanted = run(folder, "queues.loom", &["--interpret"]);
+    for (program, more) in [("direct.loom", &[][..]), ("direct.loom", &["--interpret"]), ("queues.loom", &[])] {
+        let got = run(folder, program, more);
+        for (port, (got, wanted)) in PORTS.iter().zip(got.iter().zip(&wanted)) {
+            let differ = got.iter().zip(wanted).find(|(a, b)| a != b);
+            let names: Vec<&str> = chain.iter().map(|k| k.0).collect();
+            assert!(
+                got == wanted,
+                "seed {seed}, {names:?}: {program} {more:?}, {port}: {} and {} frames, {differ:02x?}",
+                got.len(),
+                wanted.len()
+            );
+        }
+    }
+    wanted
+}
+
+fn seeds() -> std::ops::Range<u64> {
+    0..std::env::var("WIRELOOM_CHAINS").ok().and_then(|n| n.parse().ok()).unwrap_or(5)
+}
+
+fn chain(r: &mut Rng) -> Vec<Kind> {
+    (0..r.usize(2..8)).map(|_| KINDS[r.usize(..KINDS.len())]).collect()
 }
 
 #[test]
 fn elements_see_the_packet_that_they_get() {
     let folder = Folder::new("packet_chains");
-    for seed in 0..std::env::var("WIRELOOM_CHAINS").ok().and_then(|n| n.parse().ok()).unwrap_or(5) {
+    for seed in seeds() {
         let mut r = Rng::with_seed(seed);
-        let chain: Vec<Kind> = (0..r.usize(2..8)).map(|_| KINDS[r.usize(..KINDS.len())]).collect();
+        let chain = chain(&mut r);
         write(&folder.file("in.pcap"), &frames(&mut r));
-        std::fs::write(folder.file("direct.loom"), app(&chain, false)).expect("the folder is writable");
-        std::fs::write(folder.file("queues.loom"), app(&chain, true)).expect("the folder is writable");
-        let wanted = run(&folder, "queues.loom", &["--interpret"]);
-        for (program, more) in [("direct.loom", &[][..]), ("direct.loom", &["--interpret"]), ("queues.loom", &[])] {
-            let got = run(&folder, program, more);
-            for (port, (got, wanted)) in ["out", "rest", "near"].iter().zip(got.iter().zip(&wanted)) {
-                let differ = got.iter().zip(wanted).find(|(a, b)| a != b);
-                let names: Vec<&str> = chain.iter().map(|k| k.0).collect();
+        same_in_all(&folder, &chain, seed);
+    }
+}
+
+/// Frames leave with the headers of the whole frames, with their lengths, and the length on the
+/// wire. Checksums over bytes that are missing are 0: those of new headers, and of UDP.
+#[test]
+fn frames_that_a_capture_has_cut_keep_their_lengths() {
+    let folder = Folder::new("packet_chains_cut");
+    for seed in seeds() {
+        let mut r = Rng::with_seed(1000 + seed);
+        let (mut chain, frames) = (chain(&mut r), long_frames(&mut r));
+        // Cut anywhere, also within headers.
+        write_cut(&folder.file("in.pcap"), &frames, |f| r.usize(1..f.len() + 10));
+        same_in_all(&folder, &chain, seed);
+        // A new payload, or a frame that is built of bytes, has other lengths.
+        chain.retain(|k| !k.0.starts_with("Edit") && !k.0.starts_with("vxlan_decap"));
+        write(&folder.file("in.pcap"), &frames);
+        let whole = same_in_all(&folder, &chain, seed);
+        write_cut(&folder.file("in.pcap"), &frames, |_| r.usize(80..200));
+        let cut = same_in_all(&folder, &chain, seed);
+        for (port, (cut, whole)) in PORTS.iter().zip(cut.iter().zip(&whole)) {
+            assert_eq!(cut.len(), whole.len(), "seed {seed}, {port}");
+            for ((n, f), (all, w)) in cut.iter().zip(whole) {
+                let alike = f.iter().zip(w).all(|(a, b)| a == b || *a == 0);
                 assert!(
-                    got == wanted,
-                    "seed {seed}, {names:?}: {program} {more:?}, {port}: {} and {} frames, {differ:02x?}",
-                    got.len(),
-                    wanted.len()
+                    n == all && f.len() <= w.len() && alike,
+                    "seed {seed}, {chain:?}, {port}: {n} {all}\n{f:02x?}\n{w:02x?}"
                 );
             }
         }

@@ -6,7 +6,7 @@ use std::net::UdpSocket;
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 use wireloom_tests::admin::{eventually, metrics, sample};
-use wireloom_tests::captures::{read, sport, traffic, udp, write, Frames, EPOCH, MS};
+use wireloom_tests::captures::{read, read_cut, sport, traffic, udp, write, write_cut, Frames, Runs, EPOCH, MS};
 use wireloom_tests::control::Controlled;
 use wireloom_tests::folder::Folder;
 use wireloom_tests::process::quickly_compiled;
@@ -52,6 +52,40 @@ fn placements_make_no_difference() {
     let (rx, work, tx) = (("rx", "nic"), ("work", "nic"), ("tx", "nic"));
     alike("nic-chain", &program("64", "lossless"), &[&[rx], &[work], &[tx], &[rx, tx], &[rx, work, tx]], &frames, &[]);
     alike("nic-short", &program("2", "lossless"), &[&[work], &[rx, tx]], &traffic(5, 800, &[0, 0, 1000, 2 * MS]), &[]);
+}
+
+/// Frames that a capture has cut: headers that are put in behind a queue, on the NIC or not, count
+/// what is missing.
+#[test]
+fn cut_frames_keep_their_lengths() {
+    let folder = Folder::new("nic-cut");
+    let program = "app cut {
+        port wire = nic(\"a\"), out = nic(\"b\")
+        queue hard    { depth 64, lossless, carries whole }
+        queue answers { depth 64, lossless, carries whole }
+        segment front on cpu(0) { on wire(p) { p -> hard } }
+        segment card on CARD {
+            on hard(p) {
+                if p.ip4 { insert Ipv4 { ttl: 9, proto: 4 } before p.ip4 }
+                p -> answers
+            }
+        }
+        segment back on cpu(0) { on answers(p) { p -> out } }
+    }";
+    let frames = traffic(9, 300, &[0, MS]);
+    write_cut(&folder.file("in.pcap"), &frames, |f| f.len().min(60 + f.len() % 7));
+    let args = ["--bind", "wire=pcap:@/in.pcap", "--bind", "out=pcap:@/out.pcap"];
+    for (place, more) in [("cpu(0)", &[][..]), ("nic", &[]), ("nic", &["--interpret"])] {
+        std::fs::write(folder.file("cut.loom"), program.replace("CARD", place)).expect("the folder is writable");
+        folder.run("cut.loom", &[&args, more].concat());
+        let got = read_cut(&folder.file("out.pcap"));
+        assert_eq!(got.len(), frames.len());
+        for ((_, wire, f), (_, whole)) in got.iter().zip(&frames) {
+            let total = |at: usize| usize::from(f[at]) << 8 | usize::from(f[at + 1]);
+            let of = whole.len();
+            assert_eq!((*wire, total(16), total(36)), (of + 20, of + 6, of - 14), "{place} {more:?}");
+        }
+    }
 }
 
 /// Each process reads a capture, and their frames meet in the order of their times.

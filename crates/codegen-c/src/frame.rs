@@ -10,7 +10,7 @@ use crate::frame_facts::Offset;
 use crate::gen::Gen;
 use crate::scope::{At, Head, Inst, Scope};
 use std::collections::{BTreeMap, BTreeSet};
-use wireloom_ir::frame::{field_size, fixed_offset, HeaderField, HeaderReads};
+use wireloom_ir::frame::{checksum_flag, field_size, fixed_offset, HeaderField, HeaderReads};
 use wireloom_ir::parse_graph::{layers, ParseGraph};
 use wireloom_ir::*;
 
@@ -210,8 +210,10 @@ impl<'m> Gen<'m> {
             Some(Over::Transport { protocol, optional }) => ("WL_OVER_TRANSPORT", protocol, optional),
         };
         let covers = h.covers.map(|c| c.field);
+        let flag =
+            checksum_flag(m, u).map_or(String::new(), |(at, mask)| format!(", .flag = {mask:#x}, .flag_at = {at}"));
         format!(
-            "{{.sum = {}, .src = {}, .dst = {}, .covers = {}, .address_bytes = {}, .over = {over}, .protocol = {protocol}, .optional = {}, .covers_bytes = {}, .covers_own = {}}}",
+            "{{.sum = {}, .src = {}, .dst = {}, .covers = {}, .address_bytes = {}, .over = {over}, .protocol = {protocol}, .optional = {}, .covers_bytes = {}, .covers_own = {}{flag}}}",
             off(h.checksum.map(|c| c.field)), off(h.addresses.map(|a| a.0)), off(h.addresses.map(|a| a.1)), off(covers), bytes(h.addresses.map(|a| a.0)),
             u8::from(optional), bytes(covers), u8::from(h.covers.is_some_and(|c| c.own))
         )

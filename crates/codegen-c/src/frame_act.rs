@@ -62,16 +62,16 @@ impl<'m> BodyGen<'_, 'm> {
                     self,
                     "{{ uint32_t pos_ = {v}->at[{layer}], n_ = (uint32_t)({v}->to[{layer}] - {v}->at[{layer}]);"
                 );
-                line!(self, "{v}->has &= ~(UINT64_C(1) << {layer});\nwl_view_close({v}, {slots}, pos_, n_);\nwl_view_grown({v}, {headers}, {layers}, pos_); }}");
+                line!(self, "{v}->has &= ~(UINT64_C(1) << {layer});\nwl_view_close({v}, {slots}, pos_, n_);\nwl_view_grown({v}, {headers}, {layers}, pos_, -(int64_t)n_); }}");
             }
             FrameAct::Insert { before, parts, place, .. } if fixed_parts(self.g.m, parts).is_some() => {
                 self.put(frame, *before, parts, *place)
             }
             FrameAct::Insert { before, parts, place, .. } => {
                 self.frame_parts(parts);
-                let (pos, end) = place_before(&v, *before);
+                let [pos, until, end] = place_before(&v, *before);
                 let leave = self.leave_fault();
-                line!(self, "if (WL_UNLIKELY(!wl_view_insert({v}, {headers}, {layers}, {slots}, {pos}, {end}, wl_built(x), part_, {}))) {{ wl_fail(x, WL_F_OVERLOAD, {}); {leave} }} }}", parts.len(), place.0);
+                line!(self, "if (WL_UNLIKELY(!wl_view_insert({v}, {headers}, {layers}, {slots}, {pos}, {until}, {end}, wl_built(x), part_, {}))) {{ wl_fail(x, WL_F_OVERLOAD, {}); {leave} }} }}", parts.len(), place.0);
             }
             FrameAct::Payload { layer, body, place, keep, .. } => {
                 let (pos, end) = match layer {
@@ -167,8 +167,8 @@ impl<'m> BodyGen<'_, 'm> {
     fn put(&mut self, frame: LocalId, before: Option<u32>, parts: &'m [Part], place: PlaceId) {
         let (v, u) = (self.name(frame), self.frame_unit_of(frame));
         let (headers, leave, n) = (self.frame_args(frame).0, self.leave_fault(), self.fixed_parts(parts));
-        let (pos, end) = place_before(&v, before);
-        line!(self, "if (WL_UNLIKELY(!wl_view_put({v}, {pos}, {end}, built_, {n}, part_, {}))) {{ wl_fail(x, WL_F_OVERLOAD, {}); {leave} }}", parts.len(), place.0);
+        let [pos, until, end] = place_before(&v, before);
+        line!(self, "if (WL_UNLIKELY(!wl_view_put({v}, {headers}, {pos}, {until}, {end}, built_, {n}, part_, {}))) {{ wl_fail(x, WL_F_OVERLOAD, {}); {leave} }}", parts.len(), place.0);
         let layers = self.g.layers(u).to_vec();
         let there = |k: &u32| !is_refused(self.g.m, layers[*k as usize].unit);
         let needed: Vec<u32> = self.g.frames.needed.get(&u.0).into_iter().flatten().copied().filter(there).collect();
@@ -270,7 +270,7 @@ impl<'m> BodyGen<'_, 'm> {
         let text = self.expr(index);
         line!(self, "uint32_t i_ = (uint32_t)({text});");
         self.check(index.may_fault());
-        line!(self, "wl_bytes built_ = wl_built(x);\nwl_parts_done(NULL, 0, x->core->out.start, part_, {}, built_.n, built_.n, NULL, NULL);", parts.len());
+        line!(self, "wl_bytes built_ = wl_built(x);\nwl_parts_done(0, x->core->out.start, part_, {}, built_.n, built_.n, NULL, NULL);", parts.len());
         if self.g.m.is_queue(port) {
             line!(self, "x->core->mark = 0;");
             self.entry(port, None, &[], None);
@@ -391,7 +391,11 @@ impl<'m> BodyGen<'_, 'm> {
         if let Some(c) = sum {
             let optional = matches!(c.over, Over::Transport { optional: true, .. });
             let off = fixed_offset(m, header, c.field).unwrap_or(0);
-            line!(self, "wl_sum_fix(h_ + {off}, was_, now_, {optional});");
+            let there = match c.when {
+                Some(_) => format!("if (wl_layer_summed({v}, {headers}, {layer})) "),
+                None => String::new(),
+            };
+            line!(self, "{there}wl_sum_fix(h_ + {off}, was_, now_, {optional});");
         }
         for (n, c) in inner {
             let off = fixed_offset(m, layers[n as usize].unit, c.field).unwrap_or(0);
@@ -413,11 +417,12 @@ impl<'m> BodyGen<'_, 'm> {
     }
 }
 
-/// Offset of a header and end of its payload; without one, the bytes behind all headers.
-fn place_before(v: &str, layer: Option<u32>) -> (String, String) {
+/// Offset of a header, one behind it, and the end of its payload; without a header, those of the
+/// bytes behind all headers.
+fn place_before(v: &str, layer: Option<u32>) -> [String; 3] {
     match layer {
-        Some(n) => (format!("{v}->at[{n}]"), format!("{v}->lim[{n}]")),
-        None => (format!("{v}->top"), format!("{v}->end")),
+        Some(n) => [format!("{v}->at[{n}]"), format!("{v}->at[{n}] + 1u"), format!("{v}->lim[{n}]")],
+        None => [format!("{v}->top"), format!("{v}->n"), format!("{v}->end")],
     }
 }
 

@@ -68,7 +68,7 @@ impl<'m> Gen<'m> {
         };
         self.helpers.push_str(&format!(
             "/* Finds the headers of a frame: {}. A header that is cut off or breaks a rule is absent, with all behind it. */\n\
-             WL_INLINE void {name}_parse(wl_fx *x, wl_view *v, wl_frame *f) {{\n(void)x;\nv->f = f;\nv->p = f->p;\nv->n = f->n;\nv->end = f->n > 65535 ? 65535 : f->n;\nv->top = 0;\nv->miss = 0;\nv->has = 0;\n\
+             WL_INLINE void {name}_parse(wl_fx *x, wl_view *v, wl_frame *f) {{\n(void)x;\nv->f = f;\nv->p = f->p;\nv->n = f->n;\nv->end = f->n > 65535 ? 65535 : f->n;\nv->top = 0;\nv->has = 0;\n\
              memset(v->at, 0, sizeof v->at);\n\
              uint8_t net = 0xff;\n(void)net;\nuint32_t cut = f->wire > v->end ? f->wire - v->end : 0; /* how far a length may go past what is there */\n(void)cut;\n{body}}}\n\n",
             names::comment(&m.unit(u).name)
@@ -77,7 +77,7 @@ impl<'m> Gen<'m> {
             let mut add = |what: &str, which: &str, body: &str| {
                 self.helpers.push_str(&format!(
                 "/* The same for frames of {which}; false: it is of another. */\n\
-                 WL_INLINE bool {name}_{what}(wl_view *v, wl_frame *f) {{\nv->f = f;\nv->p = f->p;\nv->n = v->end = f->n;\nv->top = 0;\nv->miss = 0;\nv->has = 0;\nmemset(v->at, 0, sizeof v->at);\nuint8_t net = 0xff;\n(void)net;\n{body}}}\n\n"
+                 WL_INLINE bool {name}_{what}(wl_view *v, wl_frame *f) {{\nv->f = f;\nv->p = f->p;\nv->n = v->end = f->n;\nv->top = 0;\nv->has = 0;\nmemset(v->at, 0, sizeof v->at);\nuint8_t net = 0xff;\n(void)net;\n{body}}}\n\n"
             ))
             };
             add("fast", "the common shapes", &common);
@@ -227,16 +227,15 @@ impl<'m> Gen<'m> {
         if let Some(c) = header.header.covers {
             let (value, own) = (value_of(self, c.field), if c.own { "" } else { " + size" });
             // 0: a device that cuts a large packet into frames sets it (RFC 791 knows no such
-            // length). Then it is all of the frame, with what a capture has cut off.
-            let open = if c.own {
-                "if (!covers) covers = left + (v->miss ? v->miss : v->end == f->n && f->wire > f->n ? f->wire - f->n : 0);\n"
-            } else {
-                ""
-            };
+            // length). Then it is all of the frame.
+            let open = if c.own { "if (!covers) covers = left;\n" } else { "" };
             text.push_str(&format!(
-                "uint32_t covers = (uint32_t)({value}){own};\n{open}{}if (covers < left) v->end = at + covers;\n\
-                 else if (WL_UNLIKELY(covers - left > v->miss)) {{ const uint32_t off = f->wire > f->n ? f->wire - f->n : 0; v->miss = covers - left < off ? covers - left : off; }}\n",
-                miss.if_so("covers < size || covers > left + cut", "WL_F_CONSTRAINT", header.fields[c.field.index()].place.0)
+                "uint32_t covers = (uint32_t)({value}){own};\n{open}{}if (covers < left) v->end = at + covers;\n",
+                miss.if_so(
+                    "covers < size || covers > left + cut",
+                    "WL_F_CONSTRAINT",
+                    header.fields[c.field.index()].place.0
+                )
             ));
         }
         if let Some(more) = header.header.partial.filter(|_| self.graph(u).lengths_follow(n)) {

@@ -88,13 +88,13 @@ impl<'m> BodyGen<'_, 'm> {
         let free: String = (0..n - 1).filter(|i| *i != 1).map(|i| format!(" && wl_view_free({v}, a_[{i}])")).collect();
         let leave = self.leave_fault();
         line!(self, "if (WL_LIKELY(wl_view_holds({v}, {pos}, {end}, *core_){free})) {{");
-        line!(self, "uint8_t *at_ = wl_view_lay({v}, {layers}, {pos}, {end}, core_->p, core_->n, before_.n, {tag} + behind_.n);");
+        line!(self, "int64_t grown_;\nuint8_t *at_ = wl_view_lay({v}, {headers}, {layers}, &grown_, {pos}, {end}, core_->p, core_->n, before_.n, {tag} + behind_.n);");
         line!(self, "if (WL_UNLIKELY(!at_)) {{ wl_fail(x, WL_F_OVERLOAD, {}); {leave} }}", place.0);
         line!(self, "wl_copy_few(at_ - before_.n, before_.p, before_.n);");
         if let Some(b) = cipher {
             line!(self, "core_->p = at_;\nif (WL_UNLIKELY(x->core->host->crypto({}, a_, {n}, at_) < 0)) {{ wl_fail(x, WL_F_CONSTRAINT, {}); {leave} }}", crypto_op(b), place.0);
         }
-        line!(self, "wl_copy_few(at_ + core_->n + {tag}, behind_.p, behind_.n);\nwl_view_grown({v}, {headers}, {layers}, {pos});\n}} else {{");
+        line!(self, "wl_copy_few(at_ + core_->n + {tag}, behind_.p, behind_.n);\nwl_view_grown({v}, {headers}, {layers}, {pos}, grown_);\n}} else {{");
         let core = match cipher {
             Some(b) => format!("wl_crypto(x, {}, {n}, a_)", crypto_op(b)),
             None => "*core_".into(),

@@ -235,6 +235,16 @@ pub fn fixed_offset(m: &Module, u: UnitId, field: FieldId) -> Option<u32> {
     None
 }
 
+/// The bit that says whether a header has its checksum: the offset of its byte, and its mask. None:
+/// the checksum is always there.
+pub fn checksum_flag(m: &Module, u: UnitId) -> Option<(u32, u8)> {
+    let f = m.unit(u).header.checksum?.when?;
+    let FieldKind::UInt { bytes, shift, big, .. } = m.unit(u).fields[f.index()].kind else { return None };
+    let byte = u32::from(shift) / 8;
+    let byte = if big { u32::from(bytes).checked_sub(1 + byte)? } else { byte };
+    Some((fixed_offset(m, u, f)? + byte, 1 << (shift % 8)))
+}
+
 /// Whether two headers cannot both begin at one place: they ask for different values of the same
 /// bits.
 pub fn contradict(m: &Module, a: UnitId, b: UnitId) -> bool {

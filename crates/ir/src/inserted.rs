@@ -5,7 +5,7 @@
 //! set when a header is inserted, and the handler has no name for it. An element behind finds the
 //! header as any other one.
 
-use crate::frame::leads_to;
+use crate::frame::{checksum_flag, leads_to};
 use crate::*;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -190,7 +190,8 @@ impl Walk<'_> {
     fn evens_out(&self, layer: u32, field: FieldId) -> bool {
         let Some(header) = self.header(layer) else { return false };
         let address = header.addresses.is_some_and(|(a, b)| field == a || field == b);
-        let own = header.checksum.filter(|c| !matches!(c.over, Over::Transport { optional: true, .. }));
+        let optional = |c: &Checksum| c.when.is_some() || matches!(c.over, Over::Transport { optional: true, .. });
+        let own = header.checksum.filter(|c| !optional(c));
         !address && own.is_some_and(|c| c.field != field)
     }
 
@@ -199,11 +200,12 @@ impl Walk<'_> {
             parts.iter().rev().filter_map(|p| p.unit).find(|u| is(&self.m.unit(*u).header))
         };
         let far = |h: &Header| h.checksum.is_some_and(|c| matches!(c.over, Over::Message | Over::Transport { .. }));
+        let summed = |p: &&Part| p.unit.is_some_and(|u| far(&self.m.unit(u).header)) && !lacks_checksum(self.m, p);
         Insert {
             span,
             before,
             length: last(&|h| h.covers.is_some()),
-            checksum: last(&far),
+            checksum: parts.iter().rev().find(summed).and_then(|p| p.unit),
             addresses: last(&|h| h.addresses.is_some()),
             first: parts.iter().find_map(|p| p.unit),
         }
@@ -245,5 +247,38 @@ impl Walk<'_> {
         if let Some(header) = header {
             self.found.push(LateChange { span, insert: i.span, header, why })
         }
+    }
+}
+
+/// Whether a new header surely has no checksum: the flag by which it has one is 0.
+#[allow(clippy::wildcard_enum_match_arm, reason = "one kind of many is looked for")]
+fn lacks_checksum(m: &Module, part: &Part) -> bool {
+    let Some((byte, mask)) = part.unit.and_then(|u| checksum_flag(m, u)) else { return false };
+    let mut at = 0;
+    for s in &part.body {
+        let StmtKind::Emit(Emit::UInt { value, bytes, big }) = &s.kind else { return false };
+        let n = u32::from(*bytes);
+        if byte < at + n {
+            let k = if *big { at + n - 1 - byte } else { byte - at };
+            return !may_have(value, 8 * k + mask.trailing_zeros());
+        }
+        at += n;
+    }
+    false
+}
+
+/// Whether a bit of a number may be set, as the way tells in which fields are put together.
+#[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
+fn may_have(e: &Expr, bit: u32) -> bool {
+    match &*e.kind {
+        ExprKind::Int(n) => n.checked_shr(bit).unwrap_or(0) & 1 == 1,
+        ExprKind::Cast(a) => may_have(a, bit),
+        ExprKind::Binary(BinOp::BitOr, a, b) => may_have(a, bit) || may_have(b, bit),
+        ExprKind::Binary(BinOp::BitAnd, a, b) => may_have(a, bit) && may_have(b, bit),
+        ExprKind::Binary(BinOp::Shl, a, n) => match *n.kind {
+            ExprKind::Int(n) => u32::try_from(n).is_ok_and(|n| n <= bit && may_have(a, bit - n)),
+            _ => true,
+        },
+        _ => true,
     }
 }

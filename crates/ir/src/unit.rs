@@ -159,11 +159,13 @@ pub struct Header {
     pub link: crate::desc::Begins,
 }
 
-/// An Internet checksum (RFC 1071), in a field of 16 bits.
+/// An Internet checksum (RFC 1071), in a field of 16 bits, or in the first two of its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Checksum {
     pub field: FieldId,
     pub over: Over,
+    /// A flag of one bit, by which the field is there (GRE). Its place is fixed.
+    pub when: Option<FieldId>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use crate::frame_facts::Offset;
 use crate::gen::Gen;
 use crate::names;
 use crate::parser::line;
-use wireloom_ir::frame::{field_size, fixed_offset, is_refused, leads_to};
+use wireloom_ir::frame::{checksum_flag, field_size, fixed_offset, is_refused, leads_to};
 use wireloom_ir::parse_graph::least;
 use wireloom_ir::placement::{hook_parts, new_network};
 use wireloom_ir::*;
@@ -70,6 +70,14 @@ impl<'m> Gen<'m> {
         Some((c, fixed_offset(self.m, header, c.field)?))
     }
 
+    /// Whether a header has its checksum, as its flag says. None: it always has.
+    fn sum_there(&self, f: &View, layer: u32) -> Option<String> {
+        let (v, (at, mask)) = (&f.v, checksum_flag(self.m, f.header(layer))?);
+        let (_, off) = self.sum_at(f.header(layer))?;
+        let byte = format!("*WL_SPACE({v}->p + ({v}->at[{layer}] & WL_AT) + {at}, 1)");
+        Some(format!("(uint32_t)({v}->to[{layer}] - {v}->at[{layer}]) >= {} && ({byte} & {mask})", off + 2))
+    }
+
     /// Text that sets `s_` to the sum over the bytes that a header's checksum covers, with its
     /// field as it is. All ones: the frame is too long.
     fn covered(&self, f: &View, layer: u32) -> String {
@@ -104,6 +112,12 @@ impl<'m> Gen<'m> {
         let header = f.header(layer);
         let Some((c, at)) = self.sum_at(header) else { return "true".into() };
         let absent = if is_optional(&c) { "wl_known_le16(h_) == 0 || " } else { "" };
+        if let Some(there) = self.sum_there(&f, layer) {
+            return format!(
+                "({{ bool ok_ = true;\nif ({there}) {{ {}ok_ = s_ != WL_NO_SUM && wl_fold(s_) == 0xffff; }}\nok_; }})",
+                self.covered(&f, layer)
+            );
+        }
         format!(
             "({{ const uint8_t *h_ = WL_SPACE({v}->p + ({v}->at[{layer}] & WL_AT) + {at}, 2);\n(void)h_;\nbool ok_ = {}false;\n\
              if (!ok_) {{ {}ok_ = s_ != WL_NO_SUM && wl_fold(s_) == 0xffff; }}\nok_; }})",
@@ -137,7 +151,14 @@ impl<'m> BodyGen<'_, 'm> {
         match act {
             FrameAct::Set { layer, field, value } => self.xdp_set(&f, *layer, *field, value),
             FrameAct::Swap { layer, a, b } => self.xdp_swap(&f, *layer, *a, *b),
-            FrameAct::Checksum { layer } => self.xdp_resum(&f, *layer),
+            FrameAct::Checksum { layer } => match self.g.sum_there(&f, *layer) {
+                Some(there) => {
+                    line!(self, "if ({there}) {{");
+                    self.xdp_resum(&f, *layer);
+                    line!(self, "}}\nWL_JOIN_BRANCHES({});", f.v);
+                }
+                None => self.xdp_resum(&f, *layer),
+            },
             FrameAct::Remove { layer } => self.xdp_remove(&f, *layer),
             FrameAct::Insert { before, parts, place, .. } => self.xdp_insert(&f, *before, parts, *place),
             FrameAct::Payload { layer, body, place, .. } => self.xdp_payload(&f, *layer, body, *place),
@@ -175,7 +196,8 @@ impl<'m> BodyGen<'_, 'm> {
         let is_address = m.unit(header).header.addresses.is_some_and(|(a, b)| a == field || b == field);
         let inner: Vec<u32> = f.needed.iter().copied().filter(|n| is_address && f.leads(layer, *n)).collect();
         let sums = !is_sum && (own.is_some() || !inner.is_empty());
-        let most = least(m, header).max(own.map_or(0, |s| s.1 + 2));
+        let there = own.and_then(|_| self.g.sum_there(f, layer));
+        let most = least(m, header).max(own.filter(|_| there.is_none()).map_or(0, |s| s.1 + 2));
         line!(self, "uint8_t *h_ = WL_SPACE({v}->p + ({v}->at[{layer}] & WL_AT), {most});\n(void)h_;");
         // The words around it: sums go over pairs of bytes from the header's first one.
         let (at, from, len) = match self.g.offset(f.unit, layer, header, field) {
@@ -198,7 +220,13 @@ impl<'m> BodyGen<'_, 'm> {
             line!(self, "const uint64_t now_ = wl_sum_few({from}, {len});")
         }
         if let Some((c, off)) = own {
-            line!(self, "wl_sum_fix(h_ + {off}, was_, now_, {});", is_optional(&c))
+            match there {
+                Some(there) => line!(
+                    self,
+                    "if ({there}) wl_sum_fix(WL_SPACE({v}->p + ({v}->at[{layer}] & WL_AT) + {off}, 2), was_, now_, false);\nWL_JOIN_BRANCHES({v});"
+                ),
+                None => line!(self, "wl_sum_fix(h_ + {off}, was_, now_, {});", is_optional(&c)),
+            }
         }
         for n in inner {
             let Some((c, off)) = self.g.sum_at(f.header(n)).filter(|s| matches!(s.0.over, Over::Transport { .. }))
@@ -225,7 +253,9 @@ impl<'m> BodyGen<'_, 'm> {
         let v = &f.v;
         let Some((c, off)) = self.g.sum_at(f.header(layer)).filter(|s| is_far(&s.0)) else { return };
         line!(self, "if (WL_HAS({v}, {layer}) && {pos} >= {v}->at[{layer}] && {pos} <= {v}->lim[{layer}]) {{");
-        let absent = if is_optional(&c) {
+        let absent = if let Some(there) = self.g.sum_there(f, layer) {
+            format!("if ({there}) ")
+        } else if is_optional(&c) {
             format!("if (wl_known_le16(WL_SPACE({v}->p + ({v}->at[{layer}] & WL_AT) + {off}, 2)) != 0) ")
         } else {
             String::new()
@@ -246,8 +276,8 @@ impl<'m> BodyGen<'_, 'm> {
         line!(self, "uint16_t c_ = (uint16_t)~wl_fold(s_);\n{never}*(uint16_t *)WL_SPACE({at}, 2) = c_; }}");
     }
 
-    /// The length of a header's payload has changed: the field that holds it follows.
-    fn xdp_covers(&mut self, f: &View, layer: u32) {
+    /// The payload of a header is `by` bytes longer, as C tells: the field with its length follows.
+    fn xdp_covers(&mut self, f: &View, layer: u32, by: &str) {
         let (m, header, v) = (self.g.m, f.header(layer), &f.v);
         let Some(c) = m.unit(header).header.covers else { return };
         let (Some(at), Some(n)) =
@@ -256,14 +286,19 @@ impl<'m> BodyGen<'_, 'm> {
             return;
         };
         let sum = self.g.sum_at(header).filter(|s| s.0.over == Over::Header);
-        let most = least(m, header).max(sum.map_or(0, |s| s.1 + 2));
-        let begin = if c.own { "at" } else { "to" };
-        let (from, len) = (at & !1, (at + n).next_multiple_of(2).min(most) - (at & !1));
-        line!(self, "uint8_t *h_ = WL_SPACE({v}->p + ({v}->at[{layer}] & WL_AT), {most});");
+        let room = least(m, header).max(sum.map_or(0, |s| s.1 + 2));
+        let most = (1u64 << (8 * n.min(7))) - 1;
+        let length = format!("wl_known_be(h_ + {at}, {n}), {by}, {most}");
+        let length = match c.own {
+            true => format!("wl_own_length_of({length}, (uint64_t)({v}->lim[{layer}] - {v}->at[{layer}]))"),
+            false => format!("wl_length_of({length})"),
+        };
+        let (from, len) = (at & !1, (at + n).next_multiple_of(2).min(room) - (at & !1));
+        line!(self, "uint8_t *h_ = WL_SPACE({v}->p + ({v}->at[{layer}] & WL_AT), {room});");
         if sum.is_some() {
             line!(self, "const uint64_t was_ = wl_sum_few(h_ + {from}, {len}) + {NOT_ZERO};")
         }
-        line!(self, "wl_put_at(h_ + {at}, (uint16_t)({v}->lim[{layer}] - {v}->{begin}[{layer}]), {n}, true);");
+        line!(self, "wl_put_at(h_ + {at}, {length}, {n}, true);");
         if let Some((_, off)) = sum {
             line!(self, "wl_sum_fix(h_ + {off}, was_, wl_sum_few(h_ + {from}, {len}) + {NOT_ZERO}, false);")
         }
@@ -287,7 +322,7 @@ impl<'m> BodyGen<'_, 'm> {
         for k in &around {
             if self.g.m.unit(f.header(*k)).header.covers.is_some() {
                 line!(self, "if (WL_HAS({v}, {k}) && {v}->at[{k}] < pos_ && pos_ <= {v}->lim[{k}]) {{");
-                self.xdp_covers(f, *k);
+                self.xdp_covers(f, *k, "-(int64_t)n_");
                 line!(self, "}}\nWL_JOIN_BRANCHES({v});");
             }
         }
@@ -335,7 +370,7 @@ impl<'m> BodyGen<'_, 'm> {
             line!(self, "{v}->lim[{k}] = (uint16_t)({v}->lim[{k}] + {n});");
             if m.unit(f.header(*k)).header.covers.is_some() {
                 line!(self, "if (WL_HAS({v}, {k})) {{");
-                self.xdp_covers(f, *k);
+                self.xdp_covers(f, *k, &n.to_string());
                 line!(self, "}}\nWL_JOIN_BRANCHES({v});");
             }
         }
@@ -369,7 +404,7 @@ impl<'m> BodyGen<'_, 'm> {
         line!(self, "WL_JOIN_BRANCHES({v});");
         for k in f.needed.iter().filter(|k| self.g.m.unit(f.header(**k)).header.covers.is_some()) {
             line!(self, "if (WL_HAS({v}, {k}) && {v}->at[{k}] < pos_ && pos_ <= {v}->lim[{k}]) {{");
-            self.xdp_covers(f, *k);
+            self.xdp_covers(f, *k, "(int32_t)by_");
             line!(self, "}}\nWL_JOIN_BRANCHES({v});");
         }
         line!(self, "{{ const uint32_t last_ = pos_ ? pos_ - 1 : 0;");

@@ -22,7 +22,7 @@ pub(super) fn between_bytes(entry: Option<u32>) -> usize {
 const GIVE: &str = "WL_GIVE_ALL;";
 const TAKE: &str = "WL_TAKE_ALL;";
 /// Numbers of a view.
-const NUMBERS: [&str; 5] = ["has", "n", "end", "top", "miss"];
+const NUMBERS: [&str; 4] = ["has", "n", "end", "top"];
 
 /// The code of a function with what it gives to parts and takes back. Numbers that it has no use
 /// for are left out: each would have a place on its stack.

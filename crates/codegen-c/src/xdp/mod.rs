@@ -49,11 +49,12 @@ use serde::{Deserialize, Serialize};
 use wireloom_ir::*;
 
 /// The headers that generated programs include: name and text.
-pub const HEADERS: [(&str, &str); 6] = [
+pub const HEADERS: [(&str, &str); 7] = [
     ("bpf.h", include_str!("../../../../support/bpf.h")),
     ("bpf_activation.h", include_str!("../../../../support/bpf_activation.h")),
     ("bpf_bytes.h", include_str!("../../../../support/bpf_bytes.h")),
     ("bpf_front.h", include_str!("../../../../support/bpf_front.h")),
+    ("bpf_lengths.h", include_str!("../../../../support/bpf_lengths.h")),
     ("bpf_redirects.h", include_str!("../../../../support/bpf_redirects.h")),
     ("bpf_tables.h", include_str!("../../../../support/bpf_tables.h")),
 ];
@@ -499,9 +500,9 @@ impl<'m> Gen<'m> {
              wl_fx fx = {{.ctx = ctx, .filter = filter}}, *x = &fx;\nwl_walk view, *v = &view;\nWL_FRAME(x, v);\nconst uint32_t cpu = bpf_get_smp_processor_id();\n\
              x->state = wl_state_of(cpu);\nif (!x->state) return 0;\nstruct wl_places *in = &x->state->in;\nWL_WALK_PLACES(x, v);\n\
              const wl_frame whole = {{v->n, v->n}}, *f = &whole;\n(void)f;\nuint8_t net = 0xff;\n(void)net;\nuint32_t cut = 0;\n(void)cut;\n{body}lost:;\n\
-             in->end = v->end; in->top = v->top; in->miss = v->miss;\nreturn v->has;\n}}\n\n\
+             in->end = v->end; in->top = v->top;\nreturn v->has;\n}}\n\n\
              {near}{fast}WL_INLINE void {name}_parse(wl_fx *x, wl_view *v) {{\nWL_FRAME(x, v);\nWL_NO_PLACES(x, v);\n\
-             {test}{{\nv->has = {name}_walk(x->ctx, x->filter);\nv->end = x->state->in.end; v->top = x->state->in.top; v->miss = x->state->in.miss;\n}}\n\
+             {test}{{\nv->has = {name}_walk(x->ctx, x->filter);\nv->end = x->state->in.end; v->top = x->state->in.top;\n}}\n\
              WL_JOIN_ALL(v);\n}}\n\n",
             names::comment(&self.m.unit(u).name)
         ))
@@ -533,7 +534,7 @@ impl<'m> Gen<'m> {
     /// Bytes of the places of headers: `struct wl_places`.
     fn xdp_places_bytes(&self) -> usize {
         let (layers, slots) = (self.frames.layers.max(1), (2 * self.frames.slot_layers.len()).max(1));
-        ((2 * (3 * layers + slots) + layers).next_multiple_of(4) + 12).next_multiple_of(8)
+        ((2 * (3 * layers + slots) + layers).next_multiple_of(4) + 8).next_multiple_of(8)
     }
 
     /// Bytes for the frame at hand: of parts, between them, and locals in memory.

@@ -137,6 +137,7 @@ fn frame(m: &Module, id: UnitId, marks: &mut Marks) {
         let h = &m.unit(l.unit).header;
         let named = [
             h.checksum.map(|c| c.field),
+            h.checksum.and_then(|c| c.when),
             h.addresses.map(|a| a.0),
             h.addresses.map(|a| a.1),
             h.covers.map(|c| c.field),

@@ -5,9 +5,9 @@
 //! in a row are no loop. So a function with many steps begins with a look, too, if it calls
 //! functions with loops.
 //!
-//! In: bodies, behind the passes that move statements. Out: the same with looks. Timers, signals
-//! and handlers of the start and the end have none. Nobody outside starts them, and they may go
-//! over large tables.
+//! In: bodies, behind the passes that move statements. Out: the same with looks. Handlers of the
+//! start and the end have none: nothing else waits for their core, and they may go over large
+//! tables.
 
 use super::{pauses, steps};
 use crate::*;
@@ -43,7 +43,7 @@ pub fn run(m: &mut Module) {
 
 /// Whether a handler has a limit.
 pub fn is_limited(on: On) -> bool {
-    !matches!(on, On::Start | On::End | On::Every(_) | On::Signal(_)) && !on.is_test()
+    !matches!(on, On::Start | On::End) && !on.is_test()
 }
 
 /// The functions that such handlers, and inputs, call. Others belong to grammars, whose values are

@@ -106,7 +106,8 @@ impl Parser {
             "transport" => Over::Transport { protocol: self.num()?, optional: self.eat_word("optional") },
             w => return self.error(format!("unknown extent of a checksum `{w}`")),
         };
-        Ok(Checksum { field, over })
+        let when = if self.eat_word("when") { Some(FieldId(self.index()?)) } else { None };
+        Ok(Checksum { field, over, when })
     }
 
     fn layer(&mut self) -> Res<Layer> {

@@ -59,7 +59,8 @@ impl Printer<'_> {
                     format!("transport {protocol}{}", if optional { " optional" } else { "" })
                 }
             };
-            let line = format!("checksum {} over {over};", self.field_ref(Some(id), c.field));
+            let when = c.when.map_or(String::new(), |f| format!(" when {}", self.field_ref(Some(id), f)));
+            let line = format!("checksum {} over {over}{when};", self.field_ref(Some(id), c.field));
             self.line(&line);
         }
         if let Some((a, b)) = h.addresses {

@@ -68,6 +68,7 @@ impl Checker<'_> {
         let h = &u.header;
         let named = [
             h.checksum.map(|c| c.field),
+            h.checksum.and_then(|c| c.when),
             h.addresses.map(|a| a.0),
             h.addresses.map(|a| a.1),
             h.covers.map(|c| c.field),
@@ -77,6 +78,12 @@ impl Checker<'_> {
             named.into_iter().flatten().chain(h.per_packet.iter().copied()).all(exists),
             &path,
             "a field that the header names does not exist",
+        );
+        let flag = h.checksum.and_then(|c| c.when).and_then(|f| u.fields.get(f.index()));
+        self.need(
+            flag.is_none_or(|f| matches!(f.kind, FieldKind::UInt { bits: 1, .. })),
+            &path,
+            "the flag of a checksum is no bit",
         );
         let Some(frame) = &u.frame else { return };
         self.need(

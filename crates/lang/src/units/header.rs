@@ -16,8 +16,12 @@ impl Builder<'_, '_> {
         }
         match mark {
             Mark::Checksum { over, protocol, optional } => {
-                if *ty != crate::ty::U16 {
-                    return Err(self.cx.error("E0621", span, "an Internet checksum is a u16"));
+                let when = self.flag_of(field);
+                if *ty != crate::ty::U16 && when.is_none() {
+                    return Err(self.cx.report(
+                        Diagnostic::error("E0621", span, "an Internet checksum is a u16")
+                            .hint("one by a flag is `bytes<2> [u64(flag) * 2]`, with a `flag: u1` before it"),
+                    ));
                 }
                 let over = match over.name.as_str() {
                     "header" => ir::Over::Header,
@@ -35,7 +39,14 @@ impl Builder<'_, '_> {
                 if header.checksum.is_some() {
                     return Err(self.cx.error("E0621", span, "a header has one checksum"));
                 }
-                header.checksum = Some(ir::Checksum { field, over });
+                if when.is_some() && over != ir::Over::Message {
+                    return Err(self.cx.report(
+                        Diagnostic::error("E0621", span, "a checksum by a flag has another extent")
+                            .hint("`checksum message` says that it covers the header and all bytes behind it"),
+                    ));
+                }
+                let header = &mut self.cx.m.units[self.id.index()].header;
+                header.checksum = Some(ir::Checksum { field, over, when });
             }
             Mark::Covers { own } => {
                 if !matches!(ty, Ty::Int { signed: false, .. }) {
@@ -49,6 +60,28 @@ impl Builder<'_, '_> {
             }
         }
         Ok(())
+    }
+
+    /// The flag by which a field is there: its length is that flag, times two bytes or more.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "one kind of many is looked for")]
+    fn flag_of(&self, field: FieldId) -> Option<FieldId> {
+        let unit = &self.cx.m.units[self.id.index()];
+        let ir::FieldKind::Bytes { extent: ir::Extent::Length(n), .. } = &unit.fields[field.index()].kind else {
+            return None;
+        };
+        let ir::ExprKind::Binary(ir::BinOp::Mul, flag, size) = &*n.kind else { return None };
+        let of_flag = |e: &ir::Expr| {
+            let mut found = Vec::new();
+            ir::walk::expr(e, &mut |e| found.extend(ir::walk::path_of(e).cloned()));
+            let [ir::Path { root: ir::Root::This, steps }] = found.as_slice() else { return None };
+            let ([ir::Step::Field(f)], ir::ExprKind::Cast(_) | ir::ExprKind::Read(_)) = (steps.as_slice(), &*e.kind)
+            else {
+                return None;
+            };
+            Some(*f).filter(|f| matches!(unit.fields[f.index()].kind, ir::FieldKind::UInt { bits: 1, .. }))
+        };
+        let large = matches!(*size.kind, ir::ExprKind::Int(2..));
+        of_flag(flag).filter(|_| large)
     }
 
     pub fn partial(&mut self, more: &Ident) -> R<()> {

@@ -150,8 +150,9 @@ pub static CODES: &[Code] = &[
     code("E0621", "a unit that cannot be a header",
         "A field of a header has a fixed width, or it is bytes whose length an earlier field \
          gives. A header has no text, lists, streams, delimiters or switches. A header has at \
-         most one checksum (a u16) and one length of its own. The checksum stands at an even \
-         offset, and only fields of fixed size stand before it.",
+         most one checksum and one length of its own. The checksum is a u16, or bytes whose length \
+         is a flag times two or more. It stands at an even offset, and only fields of fixed size \
+         stand before it.",
         "unit H { name: bytes<8> until \" \" }\npacket P { h: H }\n"),
     code("E0622", "an invalid edit of a packet",
         "A packet can be edited in these ways:\n\n\

@@ -1,7 +1,7 @@
 //! The checksums of headers (RFC 1071, RFC 1624).
 
 use super::Frame;
-use wireloom_ir::frame::{field_size, fixed_offset};
+use wireloom_ir::frame::{checksum_flag, field_size, fixed_offset};
 use wireloom_ir::*;
 
 pub(super) fn sum(bytes: &[u8]) -> u64 {
@@ -50,6 +50,14 @@ pub(super) fn fix(at: &mut [u8], was: u64, now: u64, optional: bool) {
     at[..2].copy_from_slice(&fresh.to_be_bytes());
 }
 
+/// The place of a header's checksum in it. `header`: its bytes, whose flag may say that there is
+/// none.
+pub(super) fn place(m: &Module, u: UnitId, header: &[u8]) -> Option<std::ops::Range<usize>> {
+    let at = fixed_offset(m, u, m.unit(u).header.checksum?.field)? as usize;
+    let flagged = |(byte, mask): (u32, u8)| header.len() >= at + 2 && header[byte as usize] & mask != 0;
+    checksum_flag(m, u).is_none_or(flagged).then_some(at..at + 2)
+}
+
 pub(super) fn is_optional(c: &Checksum) -> bool {
     matches!(c.over, Over::Transport { optional: true, .. })
 }
@@ -64,18 +72,27 @@ impl Frame {
     pub fn checksum_ok(&self, m: &Module, layer: usize) -> bool {
         let Some(c) = m.unit(self.unit_of(m, layer)).header.checksum else { return true };
         let Some(p) = &self.layers[layer] else { return false };
-        let Some(r) = range(m, self.unit_of(m, layer), c.field) else { return false };
+        let Some(r) = place(m, self.unit_of(m, layer), &self.bytes[p.at..p.to]) else { return true };
         if is_optional(&c) && self.bytes[p.at + r.start..][..2] == [0, 0] {
             return true;
         }
         fold(self.sum_over(m, layer, &c)) == 0xffff
     }
 
-    /// Computes a header's checksum anew.
+    /// Computes a header's checksum anew. That over bytes which a capture has cut off is not known:
+    /// an optional one is absent then, another one stays.
     pub(super) fn resum(&mut self, m: &Module, layer: usize) {
         let unit = self.unit_of(m, layer);
         let Some(c) = m.unit(unit).header.checksum else { return };
-        let (Some(p), Some(r)) = (self.layers[layer].as_ref().map(|p| p.at), range(m, unit, c.field)) else { return };
+        let Some(p) = &self.layers[layer] else { return };
+        let (p, Some(r)) = (p.at, place(m, unit, &self.bytes[p.at..p.to])) else { return };
+        if c.over != Over::Header && self.layer_missing(m, layer) > 0 {
+            if is_optional(&c) {
+                self.bytes[p + r.start..p + r.end].fill(0);
+                self.reread(m, layer, c.field);
+            }
+            return;
+        }
         self.bytes[p + r.start..p + r.end].fill(0);
         let mut fresh = !fold(self.sum_over(m, layer, &c));
         if fresh == 0 && matches!(c.over, Over::Transport { .. }) {
@@ -94,7 +111,7 @@ impl Frame {
             if c.over == Over::Header || pos < p.at || pos > p.lim {
                 continue;
             }
-            let Some(r) = range(m, unit, c.field) else { continue };
+            let Some(r) = place(m, unit, &self.bytes[p.at..p.to]) else { continue };
             if is_optional(&c) && self.bytes[p.at + r.start..][..2] == [0, 0] {
                 continue;
             }

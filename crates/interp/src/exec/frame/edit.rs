@@ -1,7 +1,7 @@
 //! Changes of a frame: fields, headers, the payload. Lengths and checksums around follow.
 
-use super::checksum::{covered, fix, fold, is_optional, range, sum};
-use super::{moved, shift_node, FoundHeader, Frame};
+use super::checksum::{covered, fix, fold, is_optional, place, range, sum};
+use super::{moved, shift_node, Frame};
 use crate::stop::{internal, Res};
 use crate::value::{mask, Value};
 use wireloom_ir::frame::{field_size, fixed_offset, leads_to};
@@ -10,15 +10,20 @@ use wireloom_ir::*;
 /// Part of a built frame: its header's unit, if it is one, and its bytes.
 pub type Built = Vec<(Option<UnitId>, Vec<u8>)>;
 
-fn set_number(bytes: &mut [u8], mut n: usize) {
+fn set_number(bytes: &mut [u8], mut n: u64) {
     for b in bytes.iter_mut().rev() {
         *b = n as u8;
         n >>= 8;
     }
 }
 
+/// A length of `bytes` bytes that is `by` more than it was. It stays within its field.
+fn length(was: u64, by: i64, bytes: usize) -> u64 {
+    was.saturating_add_signed(by).min(if bytes < 8 { (1 << (8 * bytes)) - 1 } else { u64::MAX })
+}
+
 /// Fills in lengths and checksums of new headers; `behind` is the payload of all, `net` a network
-/// header before them.
+/// header before them. So many bytes of the payload are missing.
 pub(super) fn finish(
     m: &Module,
     parts: &Built,
@@ -44,17 +49,16 @@ pub(super) fn finish(
         let Some(r) = range(m, u, c.field) else { continue };
         let at = starts[i];
         let n = end - if c.own { at } else { next(i) };
-        let n = if missing == 0 {
-            n
-        } else {
-            (n + missing).min(if r.len() < 8 { (1 << (8 * r.len())) - 1 } else { usize::MAX })
-        };
+        let n = length(n as u64, missing as i64, r.len());
         set_number(&mut built[at + r.start..at + r.end], n);
     }
     for (i, (unit, _)) in parts.iter().enumerate().rev() {
         let Some((u, c)) = unit.and_then(|u| Some((u, m.unit(u).header.checksum?))) else { continue };
-        let (Some(r), at) = (range(m, u, c.field), starts[i]) else { continue };
+        let (Some(r), at) = (place(m, u, &built[starts[i]..next(i)]), starts[i]) else { continue };
         built[at + r.start..at + r.end].fill(0);
+        if missing > 0 && c.over != Over::Header {
+            continue;
+        }
         let inner = (0..i).rev().find_map(|j| {
             parts[j].0.filter(|u| m.unit(*u).header.addresses.is_some()).map(|u| (u, built[starts[j]..].to_vec()))
         });
@@ -113,7 +117,8 @@ impl Frame {
             return Ok(());
         }
         if let Some(c) = own.checksum {
-            if let Some(r) = range(m, unit, c.field) {
+            let to = self.layers[layer].as_ref().map_or(at, |p| p.to);
+            if let Some(r) = place(m, unit, &self.bytes[at..to]) {
                 fix(&mut self.bytes[at + r.start..at + r.end], was, now, is_optional(&c));
                 self.reread(m, layer, c.field);
             }
@@ -163,15 +168,16 @@ impl Frame {
         self.end = moved(self.end, by);
     }
 
-    /// Lengths around `pos` follow, then checksums.
-    fn grown(&mut self, m: &Module, pos: usize) {
+    /// The bytes from `pos` on are `by` more: lengths around follow, outer ones first, then
+    /// checksums.
+    fn grown(&mut self, m: &Module, pos: usize, by: i64) {
         for n in 0..self.layers.len() {
             let unit = self.unit_of(m, n);
-            let (Some(c), Some(p)) = (m.unit(unit).header.covers, self.layers[n].clone()) else { continue };
+            let (Some(c), Some(p)) = (m.unit(unit).header.covers, &self.layers[n]) else { continue };
             if p.at >= pos || pos > p.lim {
                 continue;
             }
-            self.set_covers(m, unit, &c, &p);
+            self.covers_grown(m, n, &c, by);
             self.reread(m, n, c.field);
             if let Some(c) = m.unit(unit).header.checksum {
                 self.reread(m, n, c.field)
@@ -180,25 +186,53 @@ impl Frame {
         self.resum_around(m, self.layers.len(), pos.saturating_sub(1));
     }
 
-    /// A length of `bytes` bytes, of a payload that ends at `end`: bytes cut off behind the frame
-    /// count, too.
-    fn length(&self, n: usize, end: usize, bytes: usize) -> usize {
-        if self.miss == 0 || end != self.end {
-            return n;
-        }
-        (n + self.miss).min(if bytes < 8 { (1 << (8 * bytes)) - 1 } else { usize::MAX })
+    /// The length that a header declares, and the bytes of its field.
+    fn declared(&self, m: &Module, layer: usize) -> Option<(u64, std::ops::Range<usize>)> {
+        let (unit, p) = (self.unit_of(m, layer), self.layers[layer].as_ref()?);
+        let r = range(m, unit, m.unit(unit).header.covers?.field)?;
+        let r = p.at + r.start..p.at + r.end;
+        Some((self.bytes[r.clone()].iter().fold(0, |n, b| n << 8 | u64::from(*b)), r))
     }
 
-    fn set_covers(&mut self, m: &Module, unit: UnitId, c: &Covers, header: &FoundHeader) {
-        let FoundHeader { at, to, lim: end, .. } = *header;
-        let Some(r) = range(m, unit, c.field) else { return };
+    /// Bytes of the wire behind `end` that a capture has cut off, and which count as the payload of
+    /// the headers that begin before `until`. It ends where the lengths of these headers say, or
+    /// with the frame.
+    fn missing(&self, m: &Module, until: usize, end: usize) -> usize {
+        if self.beyond == 0 || end < self.bytes.len() {
+            return 0;
+        }
+        let mut last = self.bytes.len() as u64 + u64::from(self.beyond);
+        for (n, p) in self.layers.iter().enumerate() {
+            let Some(p) = p.as_ref().filter(|p| p.at < until) else { continue };
+            let Some(c) = m.unit(self.unit_of(m, n)).header.covers else { continue };
+            match self.declared(m, n) {
+                Some((0, _)) if c.own => {}
+                Some((all, _)) => last = last.min(all.saturating_add(if c.own { p.at } else { p.to } as u64)),
+                None => {}
+            }
+        }
+        last.saturating_sub(end as u64) as usize
+    }
+
+    pub(super) fn layer_missing(&self, m: &Module, layer: usize) -> usize {
+        self.layers[layer].as_ref().map_or(0, |p| self.missing(m, p.at + 1, p.lim))
+    }
+
+    /// The length of a header follows its payload, whatever it counts. One that was not given is
+    /// that of what is there.
+    fn covers_grown(&mut self, m: &Module, layer: usize, c: &Covers, by: i64) {
+        let (Some((was, r)), Some(p)) = (self.declared(m, layer), &self.layers[layer]) else { return };
+        let (at, to, lim, unit) = (p.at, p.to, p.lim, self.unit_of(m, layer));
         let own = m.unit(unit).header.checksum.filter(|c| c.over == Over::Header);
-        let was = sum(&self.bytes[at..to]);
-        let n = self.length(end - if c.own { at } else { to }, end, r.len());
-        set_number(&mut self.bytes[at + r.start..at + r.end], n);
+        let before = sum(&self.bytes[at..to]);
+        let n = match was {
+            0 if c.own => length((lim - at) as u64, self.layer_missing(m, layer) as i64, r.len()),
+            _ => length(was, by, r.len()),
+        };
+        set_number(&mut self.bytes[r], n);
         let now = sum(&self.bytes[at..to]);
         if let Some(s) = own.and_then(|c| range(m, unit, c.field)) {
-            fix(&mut self.bytes[at + s.start..at + s.end], was, now, false);
+            fix(&mut self.bytes[at + s.start..at + s.end], before, now, false);
         }
     }
 
@@ -225,11 +259,11 @@ impl Frame {
         });
         let net = net.and_then(|k| Some((self.unit_of(m, k), self.bytes[self.layers[k].as_ref()?.at..].to_vec())));
         let behind = self.bytes[pos..around].to_vec();
-        let missing = if around == self.end { self.miss } else { 0 };
+        let missing = self.missing(m, place.map_or(usize::MAX, |p| p.at + 1), around);
         finish(m, parts, &mut built, &behind, missing, net.as_ref().map(|(u, b)| (*u, b.as_slice())));
         self.bytes.splice(pos..pos, built);
         self.shift(pos, n as isize);
-        self.grown(m, pos);
+        self.grown(m, pos, n as i64);
         true
     }
 
@@ -238,7 +272,7 @@ impl Frame {
         self.bytes.drain(p.at..p.to);
         self.head += p.to - p.at;
         self.shift(p.at, p.at as isize - p.to as isize);
-        self.grown(m, p.at);
+        self.grown(m, p.at, p.at as i64 - p.to as i64);
     }
 
     pub(super) fn set_payload(&mut self, m: &Module, layer: Option<u32>, to: &[u8]) -> bool {
@@ -248,12 +282,11 @@ impl Frame {
         if by > (self.head + self.tail) as isize || self.bytes.len() as isize + by > 65535 {
             return false;
         }
+        let missing = self.missing(m, pos, end);
         let behind = by.min(self.tail as isize);
         (self.head, self.tail) = (moved(self.head, behind - by), moved(self.tail, -behind));
         self.bytes.splice(pos..end, to.iter().copied());
-        if end == self.end {
-            self.miss = 0
-        }
+        self.beyond -= missing as u32;
         for p in self.layers.iter_mut().flatten() {
             if p.lim >= end {
                 p.lim = moved(p.lim, by)
@@ -265,7 +298,7 @@ impl Frame {
                 *p = None
             }
         }
-        self.grown(m, pos);
+        self.grown(m, pos, by as i64 - missing as i64);
         true
     }
 }

@@ -36,7 +36,6 @@ impl Frame {
             head: f.head as usize,
             tail: f.tail as usize,
             cut,
-            miss: 0,
             beyond: f.wire.saturating_sub(f.n),
             raw: std::ptr::null_mut(),
             kept: Vec::new(),
@@ -47,10 +46,7 @@ impl Frame {
         let mut net = None;
         let mut node = frame.node(m);
         for (n, l) in layers.iter().enumerate() {
-            if let Some((p, beyond)) = frame.layer(grammar, &node, (n, l), net, fault) {
-                if beyond > frame.miss {
-                    frame.miss = beyond.min((f.wire as usize).saturating_sub(f.n as usize))
-                }
+            if let Some(p) = frame.layer(grammar, &node, (n, l), net, fault) {
                 if m.unit(l.unit).header.addresses.is_some() {
                     net = Some(n);
                 }
@@ -93,7 +89,7 @@ impl Frame {
         (n, l): (usize, &Layer),
         net: Option<usize>,
         fault: &mut dyn FnMut(FaultKind, PlaceId),
-    ) -> Option<(FoundHeader, usize)> {
+    ) -> Option<FoundHeader> {
         let m = &*grammar.module;
         let (by, at) = l.after.iter().enumerate().find_map(|(i, a)| {
             let at = match a.layer {
@@ -140,16 +136,14 @@ impl Frame {
                 return None;
             }
         };
-        let (to, mut lim, mut beyond) = (node.end, self.end, 0);
+        let (to, mut lim) = (node.end, self.end);
         if let Some(c) = def.header.covers {
             let value = match node.field(c.field).map(|f| &f.content) {
                 Some(Content::Scalar(Value::Int(n))) => *n as usize,
                 _ => 0,
             };
             let all = match value {
-                // All of the frame, with what a capture has cut off.
-                0 if c.own && self.miss > 0 => self.end - at + self.miss,
-                0 if c.own && self.end == self.bytes.len() => self.end - at + self.beyond as usize,
+                // All of the frame.
                 0 if c.own => self.end - at,
                 n if c.own => n,
                 n => n + (to - at),
@@ -159,9 +153,8 @@ impl Frame {
                 return None;
             }
             lim = lim.min(at + all);
-            beyond = (at + all).saturating_sub(self.end);
         }
-        Some((FoundHeader { node, at, to, lim, net }, beyond))
+        Some(FoundHeader { node, at, to, lim, net })
     }
 
     /// A field's value after its bytes have changed. Places do not change.

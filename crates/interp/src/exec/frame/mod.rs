@@ -47,8 +47,6 @@ pub struct Frame {
     cut: usize,
     /// Bytes of the wire behind the frame: a capture has cut them off.
     beyond: u32,
-    /// Bytes behind `end` that lengths count, and a capture has cut off.
-    miss: usize,
     /// Where the runtime's frame is.
     pub raw: *mut wl_frame,
     /// As it was before the elements that are under way changed it.
@@ -123,6 +121,7 @@ impl Frame {
             std::ptr::copy_nonoverlapping(self.bytes.as_ptr(), f.p, self.bytes.len());
         }
         (f.head, f.n) = (self.head as u32, self.bytes.len() as u32);
+        f.wire = f.n + self.beyond;
         f.tail = room - (f.head + f.n);
         Some((f.p.cast_const(), f.n as usize))
     }

@@ -44,14 +44,16 @@ impl Leaving {
 }
 
 impl PacketCore {
-    /// Bytes that a capture had cut off a frame of the batch at hand. Where no port writes captures
-    /// nobody asks, and batches may be long.
+    /// Bytes that a capture had cut off a frame of the batch at hand. Those of a payload that the
+    /// program has exchanged are not among them. Where no port writes captures they are not noted,
+    /// and batches may be long.
     #[inline]
-    fn missing(&self, k: usize) -> u32 {
+    fn missing(&self, f: &wl_frame, k: usize) -> u32 {
+        let now = f.wire.saturating_sub(f.n);
         if self.writes {
-            self.missing[k]
+            now.min(self.missing[k])
         } else {
-            0
+            now
         }
     }
 
@@ -60,7 +62,7 @@ impl PacketCore {
     #[inline]
     pub(super) fn whole(&self, batch: &Batch, k: usize) -> wl_frame {
         let f = batch.frames[k];
-        let wire = f.n.saturating_add(self.missing(k));
+        let wire = f.n.saturating_add(self.missing(&f, k));
         wl_frame { wire, time: self.leaves_at(f.time, f.out), ..f }
     }
 
@@ -344,7 +346,7 @@ impl PacketCore {
         self.copied = k;
         let f = &batch.frames[k];
         let undone = if self.pool.region().offloads() { self.pool.undone(batch.bufs[k]) } else { Undone::default() };
-        (f.time, self.missing(k), undone)
+        (f.time, self.missing(f, k), undone)
     }
 
     /// Stages the frames of the batch at hand that have been moved so far. Handlers run in the
