@@ -144,6 +144,40 @@ fn incomplete_messages_take_what_they_have() {
     assert!(each < 100, "reads of several keys: {each} KiB for each");
 }
 
+/// Starts of messages with views of some hundred KiB take as little in each wave, and give it back.
+#[test]
+fn waves_of_incomplete_messages() {
+    let folder = wireloom_tests::folder::Folder::new("waves");
+    let program = folder.file("numbers.loom");
+    std::fs::write(
+        &program,
+        "unit Item { a: u8  b: varint<u64> }\n\
+         unit Items { n: u32  items: list<Item, 60000> [n] }\n\
+         unit Sum { sum: u64 }\n\
+         protocol number_lists { request Items  response Sum  stateless }\n\
+         app numbers {\n    param port: endpoint or u16\n    port client = listen tcp(port) as number_lists\n\
+         on client(m) {\n        var sum = u64(0)\n        for i in m.items { sum += i.b }\n\
+         reply Sum { sum: sum }\n    }\n}\n",
+    )
+    .expect("written");
+    let front = Wireloom::run_file(&program.to_string_lossy(), &[], |_| {});
+    let before = front.rss_kib();
+    for wave in 0..3 {
+        let clients: Vec<Client> = (0..300)
+            .map(|_| {
+                let mut c = Client::connect(front.port);
+                c.send(b"\0");
+                c
+            })
+            .collect();
+        std::thread::sleep(Duration::from_millis(300));
+        let each = front.rss_kib().saturating_sub(before) / 300;
+        assert!(each < 60, "wave {wave}: {each} KiB for each");
+        drop(clients);
+        std::thread::sleep(Duration::from_millis(300));
+    }
+}
+
 /// 10,000 connections, each after one request, then idle: under 60 MiB in all, and still quick.
 #[test]
 fn ten_thousand_idle_connections() {

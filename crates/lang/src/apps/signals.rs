@@ -185,6 +185,10 @@ impl Lower<'_, '_> {
                 let text = self.mac_text(e);
                 self.leaf(ResultType::Text, text, span)
             }
+            (Ty::Ip6, Vk::Pure(e)) if self.variants_by_name => {
+                let text = self.ip6_text(e, span)?;
+                self.leaf(ResultType::Text, text, span)
+            }
             (Ty::Ip4 | Ty::Ip6, Vk::Pure(e)) => {
                 let ip = self.address_as(e, &v.ty, &Ty::Ip, span)?;
                 self.leaf(ResultType::Text, ip, span)

@@ -652,6 +652,19 @@ impl Lower<'_, '_> {
         build::builtin(all, B::Concat, parts)
     }
 
+    /// An address of IPv6, also one that stands for an address of IPv4: `::ffff:192.0.2.1`.
+    pub fn ip6_text(&mut self, e: X, span: Span) -> R<X> {
+        let ip = self.address_as(e, &Ty::Ip6, &Ty::Ip, span)?;
+        let text = self.text_of(Val::pure(Ty::Ip, ip), span)?;
+        let (start, all) = (self.cx.lower_ty(&Ty::Bytes(7)), self.cx.lower_ty(&Ty::Bytes(53)));
+        let found = self.cx.lower_ty(&Ty::Option(Box::new(U32)));
+        let colon = X::new(start, K::Bytes(b":".to_vec()));
+        let is_long = build::is_some(build::builtin(found, B::FindBytes, vec![text.clone(), colon]));
+        let (nothing, four) = (X::new(start, K::Bytes(vec![])), X::new(start, K::Bytes(b"::ffff:".to_vec())));
+        let before = build::if_(start, is_long, nothing, four);
+        Ok(build::builtin(all, B::Concat, vec![before, text]))
+    }
+
     /// `h.add(key)`, `h.estimate()`.
     fn estimate_method(&mut self, table: TableId, name: &Ident, args: &[Arg], span: Span) -> R<Val> {
         let key_ty = self.cx.tables[table.index()].key.clone();

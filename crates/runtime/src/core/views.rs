@@ -6,7 +6,7 @@
 //! them.
 
 use crate::abi::wl_parser;
-use crate::large_pages::words;
+use crate::large_pages::{words, OwnPages};
 use crate::program::Unit;
 
 /// Bytes of spare views, and of one of them; larger ones are given back to the system.
@@ -17,32 +17,55 @@ const PAGES: usize = 8 << 10;
 
 /// A view of one unit. Behind it lies the unit's number ([`Unit::index`]): connections are many,
 /// and each has room for a view in its memory.
-pub struct MessageView(Box<[u64]>);
+pub struct MessageView(ViewMemory);
+
+/// The heap gives long memory out again that it must clear first, which makes each of its pages
+/// present. So a long view has pages of its own, and its end gives them back.
+enum ViewMemory {
+    Short(Box<[u64]>),
+    Long(OwnPages),
+}
 
 impl MessageView {
     fn new(unit: Unit) -> MessageView {
-        let mut memory = words(unit.view_size.next_multiple_of(8) + 8);
-        if let Some(number) = memory.last_mut() {
+        let bytes = unit.view_size.next_multiple_of(8) + 8;
+        let own = if unit.view_size > SPARE_EACH { OwnPages::new(bytes) } else { None };
+        let mut view = MessageView(own.map_or_else(|| ViewMemory::Short(words(bytes)), ViewMemory::Long));
+        if let Some(number) = view.words_mut().last_mut() {
             *number = unit.index() as u64;
         }
-        MessageView(memory)
+        view
+    }
+
+    fn words(&self) -> &[u64] {
+        match &self.0 {
+            ViewMemory::Short(memory) => memory,
+            ViewMemory::Long(pages) => pages.words(),
+        }
+    }
+
+    fn words_mut(&mut self) -> &mut [u64] {
+        match &mut self.0 {
+            ViewMemory::Short(memory) => memory,
+            ViewMemory::Long(pages) => pages.words_mut(),
+        }
     }
 
     fn unit(&self) -> usize {
-        self.0.last().map_or(0, |number| *number as usize)
+        self.words().last().map_or(0, |number| *number as usize)
     }
 
     pub fn as_ptr(&self) -> *const wl_parser {
-        self.0.as_ptr().cast()
+        self.words().as_ptr().cast()
     }
 
     pub fn as_mut_ptr(&mut self) -> *mut wl_parser {
-        self.0.as_mut_ptr().cast()
+        self.words_mut().as_mut_ptr().cast()
     }
 
     /// Sets the parser's own state to zero. The parser sets up the rest itself.
     pub fn reset(&mut self) {
-        self.0[..PARSER_WORDS].fill(0);
+        self.words_mut()[..PARSER_WORDS].fill(0);
     }
 }
 
