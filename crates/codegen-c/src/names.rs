@@ -125,7 +125,7 @@ pub fn extern_fn(symbol: &str) -> String {
     format!("fn__{}", ident(symbol))
 }
 
-/// The assembler's name of a function in C in a program: no name in C, so that neither generated code
+/// The assembler's name of a program's function in C. It is no name in C, so neither generated code
 /// nor the C library has it.
 pub fn extern_symbol(symbol: &str) -> String {
     format!("extern.{symbol}")
