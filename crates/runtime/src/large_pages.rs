@@ -1,5 +1,7 @@
 //! Memory for tables and state: zeroed, in large pages, from a cache line on.
 
+use std::ptr::NonNull;
+
 /// A program's memory begins at a cache line: its tables' locks have lines of their own.
 pub const LINE: usize = 64;
 
@@ -41,44 +43,24 @@ pub fn words(bytes: usize) -> Box<[u64]> {
     }
 }
 
-/// Zeroed words in pages that belong to nothing else: the system has them again at their end.
-pub struct OwnPages {
-    base: std::ptr::NonNull<u64>,
-    n: usize,
+/// Zeroed words in pages that belong to nothing else, until [`give_back`]. None: the system has no
+/// such pages.
+pub fn own_pages(bytes: usize) -> Option<NonNull<u64>> {
+    let (rights, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    // SAFETY: a new mapping, of no file.
+    let base = unsafe { libc::mmap(std::ptr::null_mut(), bytes, rights, flags, -1, 0) };
+    if base == libc::MAP_FAILED {
+        return None;
+    }
+    NonNull::new(base.cast())
 }
 
-// SAFETY: the pages are used by their owner only, as a box's memory is.
-unsafe impl Send for OwnPages {}
-
-impl OwnPages {
-    /// None: the system has no such pages.
-    pub fn new(bytes: usize) -> Option<OwnPages> {
-        let (rights, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-        // SAFETY: a new mapping, of no file.
-        let base = unsafe { libc::mmap(std::ptr::null_mut(), bytes, rights, flags, -1, 0) };
-        if base == libc::MAP_FAILED {
-            return None;
-        }
-        Some(OwnPages { base: std::ptr::NonNull::new(base.cast())?, n: bytes / 8 })
-    }
-
-    pub fn words(&self) -> &[u64] {
-        // SAFETY: the mapping has so many words, which begin as zeros.
-        unsafe { std::slice::from_raw_parts(self.base.as_ptr(), self.n) }
-    }
-
-    pub fn words_mut(&mut self) -> &mut [u64] {
-        // SAFETY: as above, and it is borrowed by nobody else.
-        unsafe { std::slice::from_raw_parts_mut(self.base.as_ptr(), self.n) }
-    }
-}
-
-impl Drop for OwnPages {
-    fn drop(&mut self) {
-        // SAFETY: the mapping of `new`, which nobody uses any more. Its length is that of `new` up
-        // to less than a word, so the same number of pages.
-        unsafe { libc::munmap(self.base.as_ptr().cast(), 8 * self.n) };
-    }
+/// Gives pages back to the system.
+/// # Safety
+/// They are all those of one [`own_pages`], and nobody uses them.
+pub unsafe fn give_back(pages: *mut [u64]) {
+    // SAFETY: the caller vouches for them.
+    unsafe { libc::munmap(pages.cast(), 8 * pages.len()) };
 }
 
 fn no_memory(bytes: usize) -> ! {

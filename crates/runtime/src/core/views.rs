@@ -6,8 +6,9 @@
 //! them.
 
 use crate::abi::wl_parser;
-use crate::large_pages::{words, OwnPages};
+use crate::large_pages::{give_back, own_pages, words};
 use crate::program::Unit;
+use std::ptr::NonNull;
 
 /// Bytes of spare views, and of one of them; larger ones are given back to the system.
 const SPARE: usize = 2 << 20;
@@ -17,20 +18,26 @@ const PAGES: usize = 8 << 10;
 
 /// A view of one unit. Behind it lies the unit's number ([`Unit::index`]): connections are many,
 /// and each has room for a view in its memory.
-pub struct MessageView(ViewMemory);
-
+///
 /// The heap gives long memory out again that it must clear first, which makes each of its pages
 /// present. So a long view has pages of its own, and its end gives them back.
-enum ViewMemory {
-    Short(Box<[u64]>),
-    Long(OwnPages),
+pub struct MessageView {
+    base: NonNull<u64>,
+    words: u32,
+    /// In pages of its own, not in the heap.
+    long: bool,
 }
+
+// SAFETY: the memory belongs to its view alone, as a box's does.
+unsafe impl Send for MessageView {}
 
 impl MessageView {
     fn new(unit: Unit) -> MessageView {
         let bytes = unit.view_size.next_multiple_of(8) + 8;
-        let own = if unit.view_size > SPARE_EACH { OwnPages::new(bytes) } else { None };
-        let mut view = MessageView(own.map_or_else(|| ViewMemory::Short(words(bytes)), ViewMemory::Long));
+        let pages = if unit.view_size > SPARE_EACH { own_pages(bytes) } else { None };
+        let long = pages.is_some();
+        let base = pages.unwrap_or_else(|| NonNull::from(Box::leak(words(bytes))).cast());
+        let mut view = MessageView { base, words: (bytes / 8) as u32, long };
         if let Some(number) = view.words_mut().last_mut() {
             *number = unit.index() as u64;
         }
@@ -38,17 +45,13 @@ impl MessageView {
     }
 
     fn words(&self) -> &[u64] {
-        match &self.0 {
-            ViewMemory::Short(memory) => memory,
-            ViewMemory::Long(pages) => pages.words(),
-        }
+        // SAFETY: the memory has so many words, which begin as zeros.
+        unsafe { std::slice::from_raw_parts(self.base.as_ptr(), self.words as usize) }
     }
 
     fn words_mut(&mut self) -> &mut [u64] {
-        match &mut self.0 {
-            ViewMemory::Short(memory) => memory,
-            ViewMemory::Long(pages) => pages.words_mut(),
-        }
+        // SAFETY: as above, and nobody else borrows it.
+        unsafe { std::slice::from_raw_parts_mut(self.base.as_ptr(), self.words as usize) }
     }
 
     fn unit(&self) -> usize {
@@ -66,6 +69,19 @@ impl MessageView {
     /// Sets the parser's own state to zero. The parser sets up the rest itself.
     pub fn reset(&mut self) {
         self.words_mut()[..PARSER_WORDS].fill(0);
+    }
+}
+
+impl Drop for MessageView {
+    fn drop(&mut self) {
+        let words = std::ptr::slice_from_raw_parts_mut(self.base.as_ptr(), self.words as usize);
+        if self.long {
+            // SAFETY: these pages are this view's, which ends.
+            unsafe { give_back(words) };
+        } else {
+            // SAFETY: a box of so many words was leaked for this view.
+            drop(unsafe { Box::from_raw(words) });
+        }
     }
 }
 
