@@ -178,6 +178,8 @@ impl CFile<'_> {
         let job = self.job;
         let mut command = job.command();
         command.args(job.flags.iter().filter(|f| *f != "-shared")).args(["-I", &job.include, "-c", "-o", &out]);
+        // As it is compiled for the program.
+        command.args(self.funcs.iter().map(|(_, name)| format!("-fno-builtin-{name}")));
         let done = if behind.is_empty() {
             job.run(command.arg(self.path))
         } else {
