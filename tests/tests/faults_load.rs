@@ -107,23 +107,26 @@ fn pipelining_clients_that_do_not_read_memcached() {
     assert!(start.elapsed() < PATIENCE, "others waited {:?}", start.elapsed());
 }
 
+/// The memory of each of `n` clients, in KiB, in a process that had `before` KiB without them.
+fn held(front: &Process, before: u64, n: u64, open: &dyn Fn() -> Client) -> u64 {
+    let clients: Vec<Client> = (0..n).map(|_| open()).collect();
+    std::thread::sleep(Duration::from_millis(300));
+    let each = front.rss_kib().saturating_sub(before) / n;
+    drop(clients);
+    each
+}
+
+/// The client that has sent this beginning.
+fn begin(port: u16, bytes: &[u8]) -> Client {
+    let mut c = Client::connect(port);
+    c.send(bytes);
+    c
+}
+
 /// Starts of requests, and answers that wait for others, take the memory of their bytes. Grammars
 /// allow a million items.
 #[test]
 fn incomplete_messages_take_what_they_have() {
-    let held = |front: &Process, n: u64, open: &dyn Fn() -> Client| {
-        let before = front.rss_kib();
-        let clients: Vec<Client> = (0..n).map(|_| open()).collect();
-        std::thread::sleep(Duration::from_millis(300));
-        let each = front.rss_kib().saturating_sub(before) / n;
-        drop(clients);
-        each
-    };
-    let begin = |port: u16, bytes: &str| {
-        let mut c = Client::connect(port);
-        c.send(bytes);
-        c
-    };
     let memcached = Service::proxy(1, &[]);
     let redis = wireloom_tests::redis::Service::proxy(1, &[]);
     let starts = [
@@ -132,7 +135,7 @@ fn incomplete_messages_take_what_they_have() {
     ];
     for (front, starts) in starts {
         for start in starts {
-            let each = held(front, 100, &|| begin(front.port, start));
+            let each = held(front, front.rss_kib(), 100, &|| begin(front.port, start.as_bytes()));
             assert!(each < 100, "{start:?}: {each} KiB for each");
         }
     }
@@ -140,7 +143,7 @@ fn incomplete_messages_take_what_they_have() {
     let (answers, silent) = (Process::memcached(), Backend::new());
     let proxy = Wireloom::run("memcached_proxy", &["--set", &servers(&[answers.port, silent.port])]);
     let read = format!("get {}\r\n", (0..40).map(|i| format!("key{i}")).collect::<Vec<_>>().join(" "));
-    let each = held(&proxy, 100, &|| begin(proxy.port, &read));
+    let each = held(&proxy, proxy.rss_kib(), 100, &|| begin(proxy.port, read.as_bytes()));
     assert!(each < 100, "reads of several keys: {each} KiB for each");
 }
 
@@ -163,17 +166,8 @@ fn waves_of_incomplete_messages() {
     let front = Wireloom::run_file(&program.to_string_lossy(), &[], |_| {});
     let before = front.rss_kib();
     for wave in 0..3 {
-        let clients: Vec<Client> = (0..300)
-            .map(|_| {
-                let mut c = Client::connect(front.port);
-                c.send(b"\0");
-                c
-            })
-            .collect();
-        std::thread::sleep(Duration::from_millis(300));
-        let each = front.rss_kib().saturating_sub(before) / 300;
+        let each = held(&front, before, 300, &|| begin(front.port, b"\0"));
         assert!(each < 60, "wave {wave}: {each} KiB for each");
-        drop(clients);
         std::thread::sleep(Duration::from_millis(300));
     }
 }

@@ -388,8 +388,7 @@ impl<'a> Job<'a> {
     /// An extern file with all its includes.
     fn preprocessed(&self, file: &Path) -> Result<Vec<u8>, CompileError> {
         self.write_headers()?;
-        let flags = self.flags.iter().filter(|f| *f != "-shared");
-        Ok(self.run(self.command().args(flags).args(["-E", "-I", &self.include]).arg(file))?.stdout)
+        Ok(self.run(self.command().args(self.object_flags()).args(["-E", "-I", &self.include]).arg(file))?.stdout)
     }
 
     fn compile(&self, name: &str) -> Result<Vec<u8>, CompileError> {
@@ -407,11 +406,7 @@ impl<'a> Job<'a> {
     /// The parts of a large file, side by side.
     fn compile_parts(&self, c: &str, out: &str) -> Result<(), CompileError> {
         let objects: Vec<String> = (1..=self.source.parts).map(|n| format!("{out}.{n}.o")).collect();
-        let one = &|n: usize| {
-            let mut command = self.command();
-            command.args(self.flags.iter().filter(|f| *f != "-shared"));
-            self.run(command.args(["-I", &self.include, "-c", &format!("-DWL_PART={}", n + 1), "-o", &objects[n], c]))
-        };
+        let one = &|n: usize| self.run(self.object_command(&objects[n]).args([&format!("-DWL_PART={}", n + 1), c]));
         let compiled: Vec<_> = std::thread::scope(|s| {
             let threads: Vec<_> = (0..objects.len()).map(|n| s.spawn(move || one(n))).collect();
             threads.into_iter().map(|t| t.join().unwrap_or_else(|p| std::panic::resume_unwind(p))).collect()
@@ -419,6 +414,17 @@ impl<'a> Job<'a> {
         let done = compiled.into_iter().try_for_each(|r| r.map(drop)).and_then(|()| self.link(&objects, out));
         objects.iter().for_each(|o| self.folder.remove(o));
         done
+    }
+
+    fn object_flags(&self) -> impl Iterator<Item = &String> {
+        self.flags.iter().filter(|f| *f != "-shared")
+    }
+
+    /// The compiler, to make an object of a file.
+    pub(crate) fn object_command(&self, out: &str) -> Command {
+        let mut command = self.command();
+        command.args(self.object_flags()).args(["-I", &self.include, "-c", "-o", out]);
+        command
     }
 
     /// Compiles the remaining C, and makes the shared object.

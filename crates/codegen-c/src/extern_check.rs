@@ -59,6 +59,7 @@ fn problems(m: &Module, options: &CompileOptions) -> Result<Vec<ExternProblem>, 
     let source = CSource {
         name: "extern".into(),
         externs: files.keys().map(ToString::to_string).collect(),
+        extern_names: files.values().flatten().map(|(_, symbol)| symbol.to_string()).collect(),
         ..CSource::default()
     };
     let job = Job::new(&cc, &source, options, &folder)?;
@@ -176,10 +177,7 @@ impl CFile<'_> {
     fn object(&self, behind: &str) -> Result<Vec<u8>, CompileError> {
         let (c, out) = (format!("extern-{}.c", unique()), format!("extern-{}.o", unique()));
         let job = self.job;
-        let mut command = job.command();
-        command.args(job.flags.iter().filter(|f| *f != "-shared")).args(["-I", &job.include, "-c", "-o", &out]);
-        // As it is compiled for the program.
-        command.args(self.funcs.iter().map(|(_, name)| format!("-fno-builtin-{name}")));
+        let mut command = job.extern_command(&out);
         let done = if behind.is_empty() {
             job.run(command.arg(self.path))
         } else {

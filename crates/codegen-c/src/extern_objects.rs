@@ -11,6 +11,7 @@ use object::pod::{bytes_of, Pod};
 use object::read::elf::{FileHeader, SectionHeader};
 use object::{Endianness, U32, U64};
 use std::io;
+use std::process::Command;
 
 impl Job<'_> {
     /// Compiles the files; `of`: the name of the result that they are for.
@@ -19,12 +20,8 @@ impl Job<'_> {
         for (n, file) in self.externs.iter().enumerate() {
             let object = format!("{of}.extern{n}.o");
             objects.push(object.clone());
-            let mut command = self.command();
-            command.args(self.flags.iter().filter(|f| *f != "-shared"));
-            // The compiler knows more of `exit` and its kin than their files say.
-            command.args(self.source.extern_names.iter().map(|n| format!("-fno-builtin-{n}")));
             let made = self
-                .run(command.args(["-I", &self.include, "-c", "-o", &object]).arg(file))
+                .run(self.extern_command(&object).arg(file))
                 .and_then(|_| self.rename(&object).map_err(|e| self.io(&object, e)));
             if let Err(e) = made {
                 objects.iter().for_each(|o| self.folder.remove(o));
@@ -32,6 +29,14 @@ impl Job<'_> {
             }
         }
         Ok(objects)
+    }
+
+    /// The compiler, to make an object of such a file. It knows more of `exit` and its kin than
+    /// their files say.
+    pub(crate) fn extern_command(&self, out: &str) -> Command {
+        let mut command = self.object_command(out);
+        command.args(self.source.extern_names.iter().map(|n| format!("-fno-builtin-{n}")));
+        command
     }
 
     /// Gives the functions that are called their own names, where the object defines or uses them.
@@ -56,7 +61,6 @@ fn renamed(bytes: &[u8], names: &[String]) -> object::Result<Option<Vec<u8>>> {
     let (table, old) = (sections.section(table)?, sections.section(strings)?);
     let mut new_strings = old.data(endian, bytes)?.to_vec();
     let mut out = bytes.to_vec();
-    let mut changed = false;
     for (index, symbol) in symbols.enumerate() {
         let name = symbols.symbol_name(endian, symbol)?;
         let called = names.iter().find(|n| n.as_bytes() == name).filter(|_| symbol.st_bind() != STB_LOCAL);
@@ -65,7 +69,9 @@ fn renamed(bytes: &[u8], names: &[String]) -> object::Result<Option<Vec<u8>>> {
         let at = table.sh_offset(endian) as usize + index.0 * size_of::<Sym64<Endianness>>();
         put(&mut out, at, &U32::new(endian, new_strings.len() as u32));
         new_strings.extend(extern_symbol(called).bytes().chain([0]));
-        changed = true;
+    }
+    if new_strings.len() as u64 == old.sh_size(endian) {
+        return Ok(None);
     }
     let mut moved = *old;
     moved.sh_offset = U64::new(endian, out.len() as u64);
@@ -73,7 +79,7 @@ fn renamed(bytes: &[u8], names: &[String]) -> object::Result<Option<Vec<u8>>> {
     let at = header.e_shoff(endian) as usize + strings.0 * size_of::<SectionHeader64<Endianness>>();
     put(&mut out, at, &moved);
     out.extend(new_strings);
-    Ok(changed.then_some(out))
+    Ok(Some(out))
 }
 
 /// Writes a part of an object over what is there.

@@ -38,6 +38,7 @@ pub mod tables;
 pub mod test_names;
 pub mod tests;
 pub mod type_params;
+mod value_texts;
 pub mod wire_ends;
 pub mod wiring;
 pub mod write_back;

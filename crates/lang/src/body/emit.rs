@@ -112,6 +112,7 @@ impl Lower<'_, '_> {
                 }
                 continue;
             }
+            let mut behind = None;
             match &ir_field.kind {
                 FieldKind::Flag { value } => {
                     self.no_flag(fields, value, fields.value(*f), &seq[i + 1..], fields.span)?;
@@ -124,15 +125,17 @@ impl Lower<'_, '_> {
                 }
                 FieldKind::Bytes { extent: Extent::Until(u), .. }
                 | FieldKind::List { extent: ir::ListExtent::Until(u), .. }
-                    if u.peek && !self.delimited(fields, &u.delimiters, &seq[i + 1..], fields.span)? =>
+                    if u.peek =>
                 {
-                    self.emit_field(fields, *f, &ir_field)?;
-                    self.look_behind(u.delimiters.clone(), false, &build::boolean(true), fields.span);
-                    continue;
+                    let known = self.delimited(fields, &u.delimiters, &seq[i + 1..], fields.span)?;
+                    behind = (!known).then_some(&u.delimiters);
                 }
                 _ => {}
             }
             self.emit_field(fields, *f, &ir_field)?;
+            if let Some(delimiters) = behind {
+                self.look_behind(delimiters.clone(), false, &build::boolean(true), fields.span);
+            }
         }
         Ok(())
     }

@@ -13,7 +13,7 @@ use wireloom_ir as ir;
 use wireloom_syntax::ast::{Expr, ExprKind, Span};
 
 /// Runs without an end of their own, where items follow.
-pub(super) struct Settled {
+struct Settled {
     /// Those that no item goes on with, and when.
     open: Vec<(ir::ByteSet, ir::Expr)>,
     /// The bytes that would go on with another one.
@@ -125,7 +125,7 @@ impl Lower<'_, '_> {
     /// Before and at the end of a loop's body it is not known what was written last. `next`: the
     /// bytes that an item may begin with. Gives the runs that only what follows the loop could go
     /// on with, and the bytes that would go on with others.
-    pub(super) fn settle_run(&mut self, next: &ir::ByteSet, span: Span) -> Settled {
+    fn settle_run(&mut self, next: &ir::ByteSet, span: Span) -> Settled {
         let mut more: Option<ir::ByteSet> = None;
         match self.run.take() {
             Some((_, Some(b))) => self.separator(b, span),
@@ -137,10 +137,17 @@ impl Lower<'_, '_> {
         for (class, _) in unsure {
             more = Some(more.map_or(class, |m| m.union(&class)));
         }
-        if more.is_some() {
-            self.unsure();
-        }
         Settled { open: open.into_iter().map(|(class, _)| (class, build::boolean(true))).collect(), more }
+    }
+
+    /// Settles runs in front of items, of which the first must not go on with them. Gives those
+    /// that only what follows the items could go on with.
+    fn settle_before(&mut self, next: &ir::ByteSet, span: Span) -> Vec<(ir::ByteSet, ir::Expr)> {
+        let settled = self.settle_run(next, span);
+        if let Some(more) = settled.more {
+            self.no_more_behind(&more, &build::boolean(true), span);
+        }
+        settled.open
     }
 
     /// The bytes that an item of a list may begin with.
@@ -167,10 +174,7 @@ impl Lower<'_, '_> {
             }
             ExprKind::Comprehension { value, pattern, list, cond } => {
                 let next = self.item_begins(elem);
-                let Settled { mut open, more } = self.settle_run(&next, e.span);
-                if let Some(more) = more {
-                    self.no_more_behind(&more, &build::boolean(true), e.span);
-                }
+                let mut open = self.settle_before(&next, e.span);
                 let (before, mut round) = (self.out.len(), None);
                 self.each(pattern, list, e.span, |s| {
                     s.filtered(cond.as_ref(), e.span, |s| {
@@ -339,9 +343,7 @@ impl Lower<'_, '_> {
             (Ty::Msg(u), Vk::Out(o)) if *u == unit => match &o.kind {
                 crate::val::OutKind::Built(b) => {
                     // Its first byte was not checked when it was built.
-                    if let Some(more) = self.settle_run(&ir::ByteSet::ALL, span).more {
-                        self.no_more_behind(&more, &build::boolean(true), span);
-                    }
+                    self.settle_before(&ir::ByteSet::ALL, span);
                     self.out.extend(b.clone());
                     self.run = o.run;
                     Ok(())

@@ -82,7 +82,6 @@ impl Lower<'_, '_> {
         }
         if first.open && values.iter().any(|v| first.may_go_on(v)) {
             if !self.always_begins(fields.unit, &case.fields, values, 0) {
-                self.unsure();
                 self.look_behind(values.clone(), false, &build::boolean(true), span);
             }
             return Ok(());
@@ -151,7 +150,6 @@ impl Lower<'_, '_> {
             return Ok(true);
         }
         if first.open {
-            self.unsure();
             return Ok(false);
         }
         let mut any = build::boolean(false);
@@ -182,7 +180,6 @@ impl Lower<'_, '_> {
             Emit::Number { radix, .. } if crate::body::emit::digits(*radix).is_subset(run) => build::boolean(false),
             Emit::Number { radix, .. } if !crate::body::emit::digits(*radix).intersects(run) => return Ok(()),
             Emit::Number { .. } | Emit::Varint(_) | Emit::Items { .. } | Emit::InOrder { .. } => {
-                self.unsure();
                 self.no_more_behind(run, when, span);
                 return Ok(());
             }
@@ -211,7 +208,6 @@ impl Lower<'_, '_> {
     /// Guards that parts do not begin with a literal, where a condition holds.
     fn not_this(&mut self, first: &Beginning, literal: &[u8], when: X, span: Span) -> R<()> {
         if first.open && first.may_go_on(literal) {
-            self.unsure();
             self.look_behind(vec![literal.to_vec()], true, &when, span);
         }
         let same = self.begin_with(&first.parts, literal);

@@ -20,8 +20,9 @@ pub struct WrittenBeginning {
 
 impl Lower<'_, '_> {
     /// The bytes that follow must begin with one of these texts, or with none, if a condition holds
-    /// now.
+    /// now. Bytes that are too few to tell are read again with their message.
     pub fn look_behind(&mut self, with: Vec<Vec<u8>>, not: bool, when: &X, span: Span) {
+        self.unsure();
         let mark = self.new_local("begins", &U32);
         let here = StmtKind::Emit(Emit::Mark(mark));
         match build::as_bool(when) {
@@ -43,10 +44,12 @@ impl Lower<'_, '_> {
 
     /// In each round of a loop, behind its item: the next item must not begin with a byte of a set.
     pub fn look_behind_each(&mut self, run: &ByteSet, span: Span) -> WrittenBeginning {
+        self.unsure();
         let mark = self.new_local("begins", &U32);
-        self.check_beginning(&WrittenBeginning { mark, with: bytes_of(run), not: true, span });
+        let round = WrittenBeginning { mark, with: bytes_of(run), not: true, span };
+        self.check_beginning(&round);
         self.push(span, StmtKind::Emit(Emit::Mark(mark)));
-        WrittenBeginning { mark, with: bytes_of(run), not: true, span }
+        round
     }
 
     /// Behind such a loop, which begins at this statement: nor must the bytes behind it.
