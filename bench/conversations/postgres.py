@@ -4,6 +4,8 @@
 Each round runs pgbench through both, one after the other. CPU time is that of the proxy's process, so
 other load on the machine changes little. `postgres.py [--rounds 5] [--seconds 4] [--conns 16]`.
 
+`floor` is the hand-written layer-4 proxy of bench/l7/src: it passes bytes on and reads none of them.
+
 Without more, each client has a session of its own (pgbouncer: session mode). With `--pool 4` clients
 share so many by transaction. pgbouncer resets no session then, if it is not told so; `--reset` tells
 it (`server_reset_query_always`). postgres_proxy always does.
@@ -19,7 +21,7 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "bench/l7"))
-from harness import beside, settings  # noqa: E402
+from harness import beside, build, settings  # noqa: E402
 
 USER, PASSWORD = "postgres", "secret"
 JOBS = {
@@ -81,7 +83,14 @@ def start(folder, children, pool, reset):
     children.append(ours)
     wait(6502)
     wait(6503)
-    return {"wireloom": (ours.pid, 6503), "pgbouncer": (bouncer.pid, 6502)}
+    peers = {"wireloom": (ours.pid, 6503), "pgbouncer": (bouncer.pid, 6502)}
+    if not pool:
+        build.build()
+        floor = subprocess.Popen([build.program("floor_epoll"), "6504", "6501"], **run)
+        children.append(floor)
+        wait(6504)
+        peers["floor"] = (floor.pid, 6504)
+    return peers
 
 
 def bench(folder, port, args, conns, seconds):
@@ -107,14 +116,16 @@ def main():
         peers = start(folder, children, args.pool, args.reset)
         subprocess.run(["pgbench", "-i", "-q", "-s", "2", "-h", "127.0.0.1", "-p", "6501", "-U", USER, "postgres"],
                        check=True, capture_output=True)
-        print("| job | connections | wireloom µs | pgbouncer µs | ratio |\n|---|---|---|---|---|")
+        print("| job | connections | wireloom µs | pgbouncer µs | ratio | floor's ratio |\n|---|---|---|---|---|---|")
         # A prepared statement keeps its session.
         jobs = args.jobs.split(",") if args.jobs else [j for j in JOBS if not (args.pool and j == "prepared")]
         for job in jobs:
             def once(pid, port):
                 return beside.cost(pid, lambda: bench(folder, port, JOBS[job], args.conns, args.seconds))[0] * 1e6
-            ours, theirs, ratio = beside.compare(beside.interleaved(peers, args.rounds, once))
-            print(f"| {job} | {args.conns} | {ours:.2f} | {theirs:.2f} | {ratio:.2f} |", flush=True)
+            seen = beside.interleaved(peers, args.rounds, once)
+            ours, theirs, ratio = beside.compare({name: seen[name] for name in ("wireloom", "pgbouncer")})
+            floor = f"{beside.compare({name: seen[name] for name in ('floor', 'pgbouncer')})[2]:.2f}" if "floor" in seen else "–"
+            print(f"| {job} | {args.conns} | {ours:.2f} | {theirs:.2f} | {ratio:.2f} | {floor} |", flush=True)
 
 
 if __name__ == "__main__":
