@@ -23,7 +23,6 @@ pub mod exec;
 pub mod frames;
 pub mod generate;
 pub mod grammar;
-mod host_table;
 pub mod json;
 pub mod merge;
 pub mod merge_table;

@@ -2,6 +2,7 @@
 //! header. Also the values of expressions over known fields.
 
 use crate::frame::{field_size, fixed_offset};
+use crate::layout::int_of;
 pub use crate::plans::{Bits, Known};
 use crate::*;
 use std::collections::BTreeSet;
@@ -223,22 +224,4 @@ pub fn reads(e: &Expr, f: FieldId) -> bool {
         }
     });
     found
-}
-
-/// Bits of a number, and whether it has a sign.
-fn int_of(m: &Module, ty: TyId) -> Option<(u8, bool)> {
-    match m.ty(ty) {
-        Ty::UInt(b) => Some((*b, false)),
-        Ty::Int(b) => Some((*b, true)),
-        Ty::Bool => Some((1, false)),
-        Ty::Unit
-        | Ty::Bytes(_)
-        | Ty::Endpoint
-        | Ty::Ip
-        | Ty::Option(_)
-        | Ty::List(..)
-        | Ty::Record(_)
-        | Ty::Tuple(_)
-        | Ty::Msg(_) => None,
-    }
 }

@@ -24,6 +24,17 @@ pub enum Item {
     Element,
 }
 
+impl Item {
+    /// The unit that an item is.
+    pub const fn unit(&self) -> Option<ir::UnitId> {
+        if let Self::Unit(u) = self {
+            Some(*u)
+        } else {
+            None
+        }
+    }
+}
+
 /// A function's signature and how it is called.
 #[derive(Debug)]
 pub struct FnInfo {

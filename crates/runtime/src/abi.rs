@@ -391,31 +391,6 @@ pub struct wl_host {
     pub late: Option<unsafe extern "C" fn(*mut wl_core, *mut u64) -> c_int>,
 }
 
-impl wl_host {
-    /// Of hosts without pools of sessions: nothing else is there.
-    pub fn without_sessions() -> wl_host {
-        unsafe extern "C" fn pool(_: *mut wl_task, _: u32, _: wl_bytes) {}
-        unsafe extern "C" fn take(_: *mut wl_task, _: u32, _: u32) -> u32 {
-            WL_F_LOST
-        }
-        unsafe extern "C" fn pooled(_: *mut wl_core, _: u32, _: u32, _: wl_bytes) -> u32 {
-            0
-        }
-        unsafe extern "C" fn upstream_fact(_: *mut wl_task, _: u32, _: u32) -> u64 {
-            0
-        }
-        unsafe extern "C" fn ask(_: *mut wl_task, _: u32, _: u32, _: wl_bytes, _: u32, _: *const wl_call) {}
-        wl_host {
-            ask: Some(ask),
-            pool: Some(pool),
-            take: Some(take),
-            pooled: Some(pooled),
-            upstream_fact: Some(upstream_fact),
-            ..wl_host::default()
-        }
-    }
-}
-
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct wl_port {

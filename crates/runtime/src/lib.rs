@@ -42,6 +42,7 @@ pub mod time_limit;
 pub mod timer;
 pub mod value_syntax;
 pub mod view;
+mod without_connections;
 
 #[cfg(test)]
 mod socket_tests;

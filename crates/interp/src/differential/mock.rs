@@ -2,7 +2,6 @@
 //! script.
 
 use super::view::{feed, parser, view, ComparedView};
-use crate::host_table::host_table;
 use std::os::raw::c_int;
 use wireloom_ir::*;
 use wireloom_runtime::abi::*;
@@ -192,7 +191,7 @@ impl<'a> Mock<'a> {
     pub unsafe fn new(table: *const wl_program, m: &'a Module, params: &[wl_param]) -> Mock<'a> {
         // SAFETY: by contract.
         let t = unsafe { &*table };
-        let host = Box::new(host_table!());
+        let host = Box::new(host_table());
         let load = vec![0u32; INSTANCES as usize];
         let up = vec![1u8; INSTANCES as usize];
         let ring: Vec<u32> = (0..64u32)
@@ -464,6 +463,34 @@ fn told(outcome: &mut u32, acts: &mut Vec<HandlerAct>) {
     match std::mem::take(outcome) {
         0 => {}
         n => acts.push(HandlerAct::Outcome(n)),
+    }
+}
+
+/// The functions that note what a program does.
+fn host_table() -> wl_host {
+    wl_host {
+        call: Some(call),
+        reply: Some(reply),
+        send: Some(send),
+        grow: Some(grow),
+        close: Some(close),
+        log: Some(log),
+        fault: Some(fault),
+        keep: Some(keep),
+        tell: Some(tell),
+        ask: Some(ask),
+        open: Some(open),
+        shut: Some(shut),
+        deliver: Some(deliver),
+        dismiss: Some(dismiss),
+        wait: Some(wait),
+        pool: Some(pool),
+        take: Some(take),
+        pooled: Some(pooled),
+        upstream_fact: Some(upstream_fact),
+        change_protocol: Some(become_protocol),
+        hold: Some(hold),
+        ..wl_host::without_connections()
     }
 }
 

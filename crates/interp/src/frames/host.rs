@@ -5,7 +5,6 @@
 //! popped frame when the current handler has ended, as in the runtime.
 
 use super::{Did, FrameIn};
-use crate::host_table::host_table;
 use std::collections::{BTreeMap, VecDeque};
 use std::os::raw::c_void;
 use wireloom_ir::desc::{FrameEngine, PortKind};
@@ -286,7 +285,14 @@ pub unsafe fn handle(core: *mut wl_core, f: &FrameIn) {
 
 /// The functions that a runner's programs call.
 pub fn table() -> wl_host {
-    host_table!()
+    wl_host {
+        reply: Some(reply),
+        send: Some(send),
+        grow: Some(grow),
+        log: Some(log),
+        fault: Some(fault),
+        ..wl_host::without_connections()
+    }
 }
 
 unsafe extern "C" fn transmit(core: *mut wl_core, port: u32, instance: u32, p: *const u8, n: u32) {
@@ -369,53 +375,7 @@ unsafe extern "C" fn grow(_: *mut wl_core, _: u32) -> i32 {
     0
 }
 
-unsafe extern "C" fn call(_: *mut wl_task, _: u32, _: u32, _: wl_bytes, _: u32, _: *const wl_call) {}
-
 unsafe extern "C" fn reply(task: *mut wl_task, head: wl_bytes, _: u32, _: u32) {
     // SAFETY: as for transmit.
     unsafe { host((*task).core).result = head.as_slice().to_vec() }
-}
-
-unsafe extern "C" fn close(_: *mut wl_task) {}
-
-unsafe extern "C" fn tell(_: *mut wl_task, _: u32, _: u32, _: wl_bytes, _: u32) -> u32 {
-    WL_F_LOST
-}
-
-unsafe extern "C" fn ask(_: *mut wl_task, _: u32, _: u32, _: wl_bytes, _: u32, _: *const wl_call) {}
-
-unsafe extern "C" fn open(_: *mut wl_task, _: u32, _: u32, _: u32, _: wl_bytes) -> u32 {
-    WL_F_LOST
-}
-
-unsafe extern "C" fn shut(_: *mut wl_task, _: u32) {}
-
-unsafe extern "C" fn pool(_: *mut wl_task, _: u32, _: wl_bytes) {}
-
-unsafe extern "C" fn take(_: *mut wl_task, _: u32, _: u32) -> u32 {
-    WL_F_LOST
-}
-
-unsafe extern "C" fn pooled(_: *mut wl_core, _: u32, _: u32, _: wl_bytes) -> u32 {
-    0
-}
-
-unsafe extern "C" fn upstream_fact(_: *mut wl_task, _: u32, _: u32) -> u64 {
-    0
-}
-
-unsafe extern "C" fn become_protocol(_: *mut wl_task, _: u32, _: u32, _: u32) -> u32 {
-    WL_F_LOST
-}
-
-unsafe extern "C" fn hold(_: *mut wl_task, _: u32, _: u32) {}
-
-unsafe extern "C" fn deliver(_: *mut wl_task, _: *const u64, _: u32, _: wl_bytes, _: u32, _: u32, _: u32) {}
-
-unsafe extern "C" fn dismiss(_: *mut wl_task, _: *const u64, _: u32) {}
-unsafe extern "C" fn wait(_: *mut wl_task, _: u32, _: u64, _: u64, _: u32) {}
-
-/// Nothing waits for answers here.
-unsafe extern "C" fn keep(_: *mut wl_task, _: wl_bytes) -> i32 {
-    0
 }

@@ -4,7 +4,6 @@ use super::scope::AppName;
 use crate::body::{Kind, Lower};
 use crate::compiler::{Compiler, Reported, R};
 use crate::ir_builder as build;
-use crate::items::Item;
 use crate::names::{ItemId, Meaning, ModId};
 use crate::ty::Ty;
 use crate::units::findings::source;
@@ -190,26 +189,10 @@ impl Compiler<'_> {
 
     /// The packet type that an item is.
     pub(super) fn packet_unit(&mut self, id: ItemId, at: Span) -> R<ir::UnitId> {
-        match self.item(id, at)? {
-            Item::Unit(u) if self.m.units[u.index()].frame.is_some() => {
-                if self.units[u.index()].ok {
-                    Ok(u)
-                } else {
-                    Err(Reported)
-                }
-            }
-            Item::Const(_)
-            | Item::Charset(_)
-            | Item::Alias(_)
-            | Item::Fault
-            | Item::Enum(_)
-            | Item::Record(_)
-            | Item::Unit(_)
-            | Item::Protocol(_)
-            | Item::Fn(_)
-            | Item::Table(_)
-            | Item::App
-            | Item::Element => Err(self.report(
+        match self.item(id, at)?.unit().filter(|u| self.m.units[u.index()].frame.is_some()) {
+            Some(u) if self.units[u.index()].ok => Ok(u),
+            Some(_) => Err(Reported),
+            None => Err(self.report(
                 Diagnostic::error("E0612", at, "this is no packet type").hint("a packet type is a `packet` item"),
             )),
         }
@@ -218,21 +201,7 @@ impl Compiler<'_> {
     /// The packet type of frames that begin with Ethernet.
     pub fn standard_packet(&mut self, span: Span) -> R<ir::UnitId> {
         let id = self.library_packet("Packet", span)?;
-        match self.item(id, span)? {
-            Item::Unit(u) if self.units[u.index()].ok => Ok(u),
-            Item::Const(_)
-            | Item::Charset(_)
-            | Item::Alias(_)
-            | Item::Fault
-            | Item::Enum(_)
-            | Item::Record(_)
-            | Item::Unit(_)
-            | Item::Protocol(_)
-            | Item::Fn(_)
-            | Item::Table(_)
-            | Item::App
-            | Item::Element => Err(Reported),
-        }
+        self.item(id, span)?.unit().filter(|u| self.units[u.index()].ok).ok_or(Reported)
     }
 
     pub fn library_packet(&mut self, name: &str, span: Span) -> R<crate::names::ItemId> {

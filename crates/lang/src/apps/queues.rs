@@ -8,7 +8,6 @@ use super::scope::AppName;
 use crate::body::Lower;
 use crate::compiler::{Compiler, Reported, R};
 use crate::ir_builder as build;
-use crate::items::Item;
 use crate::names::ModId;
 use crate::ty::{Ty, U32};
 use crate::units::findings::source;
@@ -30,20 +29,8 @@ impl Compiler<'_> {
     pub fn queue(&mut self, module: ModId, q: &ast::Queue) -> R<AppName> {
         if let Some(path) = &q.packet {
             let id = self.path_item(module, path, "packet type or unit")?;
-            match self.item(id, path.span)? {
-                Item::Unit(u) if self.m.units[u.index()].frame.is_none() => return self.message_queue(module, q, u),
-                Item::Const(_)
-                | Item::Charset(_)
-                | Item::Alias(_)
-                | Item::Fault
-                | Item::Enum(_)
-                | Item::Record(_)
-                | Item::Unit(_)
-                | Item::Protocol(_)
-                | Item::Fn(_)
-                | Item::Table(_)
-                | Item::App
-                | Item::Element => {}
+            if let Some(u) = self.item(id, path.span)?.unit().filter(|u| self.m.units[u.index()].frame.is_none()) {
+                return self.message_queue(module, q, u);
             }
         }
         let (q, whole) = self.carried_whole(q)?;

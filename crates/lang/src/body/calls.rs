@@ -29,6 +29,17 @@ pub enum Callee {
     Method(Expr, Ident),
 }
 
+/// An item as the target of a call: a function, or an enum, to which a number is converted.
+fn callee_of(item: Item) -> Option<Callee> {
+    if let Item::Fn(f) = item {
+        return Some(Callee::Fn(f));
+    }
+    if let Item::Enum(e) = item {
+        return Some(Callee::Convert(Ty::Enum(e)));
+    }
+    None
+}
+
 /// Functions put into one another, and all calls so replaced in a program, and sends to elements.
 const MAX_INLINED: usize = 16;
 const MAX_COPIES: u32 = 5000;
@@ -63,19 +74,8 @@ impl Lower<'_, '_> {
                 }
                 let found = self.cx.names.find(self.module, &[&n.name]);
                 if let Some((Meaning::Item(id), 1)) = found {
-                    match self.cx.item(id, n.span)? {
-                        Item::Fn(f) => return Ok(Callee::Fn(f)),
-                        Item::Enum(e) => return Ok(Callee::Convert(Ty::Enum(e))),
-                        Item::Const(_)
-                        | Item::Charset(_)
-                        | Item::Alias(_)
-                        | Item::Fault
-                        | Item::Record(_)
-                        | Item::Unit(_)
-                        | Item::Protocol(_)
-                        | Item::Table(_)
-                        | Item::App
-                        | Item::Element => {}
+                    if let Some(called) = callee_of(self.cx.item(id, n.span)?) {
+                        return Ok(called);
                     }
                 }
                 match consts::int_name(&n.name).or_else(|| consts::address_name(&n.name)) {
@@ -89,20 +89,8 @@ impl Lower<'_, '_> {
                     .is_some_and(|n| self.lookup(&n).is_some() || (self.in_app && self.cx.app.has(&n)));
                 if !local {
                     if let Some(id) = self.cx.expr_item(self.module, f) {
-                        match self.cx.item(id, f.span)? {
-                            Item::Fn(f) => return Ok(Callee::Fn(f)),
-                            Item::Enum(e) => return Ok(Callee::Convert(Ty::Enum(e))),
-                            Item::Const(_)
-                            | Item::Charset(_)
-                            | Item::Alias(_)
-                            | Item::Fault
-                            | Item::Record(_)
-                            | Item::Unit(_)
-                            | Item::Protocol(_)
-                            | Item::Table(_)
-                            | Item::App
-                            | Item::Element => return Err(self.err("E0301", f.span, "this is no function")),
-                        }
+                        return callee_of(self.cx.item(id, f.span)?)
+                            .ok_or_else(|| self.err("E0301", f.span, "this is no function"));
                     }
                     if let Some(parts) = consts::dotted(f) {
                         let names: Vec<&str> = parts.iter().map(|p| p.name.as_str()).collect();

@@ -190,63 +190,19 @@ fn fault(kind: u32, place: u32) -> Fault {
 
 fn host() -> wl_host {
     wl_host {
-        call: Some(call),
-        reply: Some(reply),
         send: Some(send),
         grow: Some(grow),
-        close: Some(close),
         log: Some(log_line),
         fault: Some(caught),
-        crypto: Some(crate::crypto::entry),
-        pause: Some(crate::core::stacks::run_on),
-        late: Some(crate::time_limit::late),
-        keep: Some(keep),
-        tell: Some(tell),
-        open: Some(open),
-        shut: Some(shut),
-        deliver: Some(deliver),
-        dismiss: Some(dismiss),
-        wait: Some(wait),
-        changed: None,
-        change_protocol: None,
-        hold: None,
-        ..wl_host::without_sessions()
+        ..wl_host::without_connections()
     }
 }
-
-/// Nodes of a merge do not wait.
-unsafe extern "C" fn wait(_: *mut wl_task, _: u32, _: u64, _: u64, _: u32) {}
 
 /// # Safety
 /// Inside a call of the program, which `enter` has prepared.
 unsafe fn of<'a>(core: *mut wl_core) -> &'a mut Nodes {
     // SAFETY: `rt` was set by `enter`, and nothing else uses it until the program returns.
     unsafe { &mut *(*core).rt.cast::<Nodes>() }
-}
-
-/// The compiler refuses calls and answers here; a handler that waits all the same has faulted.
-unsafe extern "C" fn call(_: *mut wl_task, _: u32, _: u32, _: wl_bytes, _: u32, _: *const wl_call) {}
-
-unsafe extern "C" fn reply(_: *mut wl_task, _: wl_bytes, _: u32, _: u32) {}
-
-unsafe extern "C" fn close(_: *mut wl_task) {}
-
-unsafe extern "C" fn tell(_: *mut wl_task, _: u32, _: u32, _: wl_bytes, _: u32) -> u32 {
-    WL_F_LOST
-}
-
-unsafe extern "C" fn open(_: *mut wl_task, _: u32, _: u32, _: u32, _: wl_bytes) -> u32 {
-    WL_F_LOST
-}
-
-unsafe extern "C" fn shut(_: *mut wl_task, _: u32) {}
-
-unsafe extern "C" fn deliver(_: *mut wl_task, _: *const u64, _: u32, _: wl_bytes, _: u32, _: u32, _: u32) {}
-
-unsafe extern "C" fn dismiss(_: *mut wl_task, _: *const u64, _: u32) {}
-
-unsafe extern "C" fn keep(_: *mut wl_task, _: wl_bytes) -> c_int {
-    0
 }
 
 unsafe extern "C" fn send(task: *mut wl_task, _: u32, _: u32, head: wl_bytes, _: u32) {

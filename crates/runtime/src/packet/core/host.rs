@@ -57,55 +57,13 @@ pub fn keep_segment(app: &mut AppCore, segment: Option<u32>) {
 
 pub fn table() -> wl_host {
     wl_host {
-        call: Some(call),
         reply: Some(reply),
         send: Some(send),
         grow: Some(grow),
-        close: Some(close),
         log: Some(log_line),
         fault: Some(fault),
-        crypto: Some(crate::crypto::entry),
-        pause: Some(crate::core::stacks::run_on),
-        late: Some(crate::time_limit::late),
-        keep: Some(keep),
-        tell: Some(tell),
-        open: Some(open),
-        shut: Some(shut),
-        deliver: Some(deliver),
-        dismiss: Some(dismiss),
-        wait: Some(wait),
-        changed: None,
-        change_protocol: None,
-        hold: None,
-        ..wl_host::without_sessions()
+        ..wl_host::without_connections()
     }
-}
-
-/// There are no connections in a packet app; the handler faults when it waits for the answer.
-unsafe extern "C" fn call(_: *mut wl_task, _: u32, _: u32, _: wl_bytes, _: u32, _: *const wl_call) {}
-
-unsafe extern "C" fn close(_: *mut wl_task) {}
-
-/// As for `call`.
-unsafe extern "C" fn wait(_: *mut wl_task, _: u32, _: u64, _: u64, _: u32) {}
-
-unsafe extern "C" fn tell(_: *mut wl_task, _: u32, _: u32, _: wl_bytes, _: u32) -> u32 {
-    WL_F_LOST
-}
-
-unsafe extern "C" fn open(_: *mut wl_task, _: u32, _: u32, _: u32, _: wl_bytes) -> u32 {
-    WL_F_LOST
-}
-
-unsafe extern "C" fn shut(_: *mut wl_task, _: u32) {}
-
-unsafe extern "C" fn deliver(_: *mut wl_task, _: *const u64, _: u32, _: wl_bytes, _: u32, _: u32, _: u32) {}
-
-unsafe extern "C" fn dismiss(_: *mut wl_task, _: *const u64, _: u32) {}
-
-/// Nothing waits for answers here.
-unsafe extern "C" fn keep(_: *mut wl_task, _: wl_bytes) -> c_int {
-    0
 }
 
 unsafe extern "C" fn reply(task: *mut wl_task, head: wl_bytes, _: u32, _: u32) {
