@@ -50,6 +50,7 @@ test-long:
 	WIRELOOM_OPT=0 WIRELOOM_SEEDS=2..4 cargo test --profile checks -p wireloom-tests --test programs -- renamed::
 	for part in $(PARTS); do WIRELOOM_OPT=0 WIRELOOM_SEEDS=$$part cargo test --profile checks -p wireloom-tests --test programs -- whole_programs:: || exit 1; done
 	for part in $(HOOK_PARTS); do WIRELOOM_OPT=0 WIRELOOM_SEEDS=$$part cargo test --profile checks -p wireloom-tests --test packets -- xdp::whole:: || exit 1; done
+	for hook in far apart; do WIRELOOM_HOOK=$$hook cargo test --profile checks -p wireloom-tests --test packets -- xdp:: || exit 1; done
 	WIRELOOM_SEEDS=1..5 cargo test --profile checks -p wireloom-tests --test programs -- whole_rules::
 	WIRELOOM_SEEDS=1..1 cargo test --profile checks -p wireloom-tests --test packets -- xdp::races::changes_under_traffic
 	WIRELOOM_SEEDS=1..40 cargo test --profile checks -p wireloom-tests --test packets -- generated_ bytes_by_live_share xdp::apps::l4_balancer

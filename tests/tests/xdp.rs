@@ -62,7 +62,16 @@ fn placed(m: &Module, sets: &[(String, String)]) -> (Module, Vec<(HandlerId, Por
 
 thread_local! {
     /// Which programs are tried first.
-    static BEGIN: std::cell::Cell<Thrift> = const { std::cell::Cell::new(Thrift::Fast) };
+    static BEGIN: std::cell::Cell<Thrift> = usual_thrift().into();
+}
+
+/// The programs that tests begin with: the fastest ones, or `WIRELOOM_HOOK=far` or `=apart`.
+fn usual_thrift() -> Thrift {
+    match std::env::var("WIRELOOM_HOOK").as_deref() {
+        Ok("far") => Thrift::Far,
+        Ok("apart") => Thrift::Apart,
+        _ => Thrift::Fast,
+    }
 }
 
 /// Loads the handlers of an app; `None`, loudly: this machine has no XDP. The first interface of
@@ -190,13 +199,13 @@ impl Both<'_> {
         let lines: Vec<Vec<u8>> = std::iter::from_fn(|| object.line()).collect();
         drop(object);
         let shown = || wireloom_interp::frames::hex(bytes);
-        assert_eq!(lines, self.pair.lines, "{app}: frame {}", shown());
+        assert_eq!(lines, self.pair.lines, "{app}, program {program}: frame {}", shown());
         self.sum.lines += lines.len() as u64;
         let all = sent.len() + crossed.len();
         let expected = match (sent.as_slice(), crossed.first()) {
             ([], None) => (Verdict::Drop, None),
             ([], Some(frame)) => {
-                assert!(given && all == 1, "{app}: frame {}", shown());
+                assert!(given && all == 1, "{app}, program {program}, {given}, {all}: frame {}", shown());
                 self.cross(program, frame, ran.frame);
                 self.sum.frames += 1;
                 return;
@@ -225,7 +234,7 @@ impl Both<'_> {
                 (Verdict::Redirect, Some(out))
             }
         };
-        assert_eq!(ran.verdict, expected.0, "{app}: frame {}", shown());
+        assert_eq!(ran.verdict, expected.0, "{app}, program {program}: frame {}", shown());
         if let Some(out) = expected.1 {
             self.same_bytes(&ran.frame, out, bytes)
         }

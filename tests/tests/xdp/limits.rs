@@ -132,3 +132,29 @@ fn rounds_are_verified_apart() {
         LOOPS.replace("        if let w22", &format!("        for i14{one}        for i14{one}        if let w22"));
     in_memory("xdp-more-loops", &text, Thrift::Apart);
 }
+
+/// A handler all of whose sends stand in rounds of loops, which are functions of their own.
+const SENDS_IN_ROUNDS: &str = "app rounds {
+    port wire = nic(\"eth0\")
+    state n: u32 = 1
+    table seen: u32 -> u32 { capacity 64 }
+    on wire(p) {
+        for i in 0..min(p.len, 4) {
+            n += p.len ^ i
+            log \"n \", n
+            seen[n % 5] += i
+            if n % 3 == i % 3 {
+                log \"sent \", i
+                p -> kernel
+                return
+            }
+        }
+    }
+}
+";
+
+#[test]
+fn sends_in_rounds_are_apart() {
+    BEGIN.set(Thrift::Apart);
+    in_memory("xdp-rounds", SENDS_IN_ROUNDS, Thrift::Apart);
+}

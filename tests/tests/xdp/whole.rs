@@ -90,7 +90,7 @@ impl App<'_> {
                 }
             }
         });
-        BEGIN.set(Thrift::Fast);
+        BEGIN.set(usual_thrift());
         sum
     }
 

@@ -25,8 +25,9 @@ const TAKE: &str = "WL_TAKE_ALL;";
 const NUMBERS: [&str; 4] = ["has", "n", "end", "top"];
 
 /// The code of a function with what it gives to parts and takes back. Numbers that it has no use
-/// for are left out: each would have a place on its stack.
-fn with_used(code: &str, view: &str) -> String {
+/// for are left out: each would have a place on its stack. `ends_with_fate`: it returns the fate,
+/// which any part may have set.
+fn with_used(code: &str, view: &str, ends_with_fate: bool) -> String {
     let is_end = |c: Option<char>| !c.is_some_and(|c| c.is_alphanumeric() || c == '_');
     let names = |what: &str| code.match_indices(what).any(|(at, _)| is_end(code[at + what.len()..].chars().next()));
     // Functions that edit frames get the whole view.
@@ -34,7 +35,8 @@ fn with_used(code: &str, view: &str) -> String {
     let has = |n: &str| n == "has" && names(&format!("WL_HAS({view}"));
     let used: Vec<&str> = NUMBERS.into_iter().filter(|n| whole || has(n) || names(&format!("{view}->{n}"))).collect();
     let all = |what: &str| used.iter().map(|n| format!("WL_{what}(x, {view}, {n}); ")).collect::<String>();
-    let fate = |what: &str| if names("fate") { format!("WL_{what}_FATE(x, fate);") } else { String::new() };
+    let takes_fate = ends_with_fate || names("fate");
+    let fate = |what: &str| if takes_fate { format!("WL_{what}_FATE(x, fate);") } else { String::new() };
     let give = format!("{}{}", all("GIVE"), fate("GIVE"));
     let take = format!("WL_TAKE_FRAME(x, {view}); {}{}", all("TAKE"), fate("TAKE"));
     code.replace(GIVE, &give).replace(TAKE, &take)
@@ -46,7 +48,7 @@ pub(super) fn with_parts(code: &str, view: &str) -> String {
         return code.to_string();
     }
     let first: String = NUMBERS.iter().map(|n| format!("WL_GIVE(x, {view}, {n}); ")).collect();
-    format!("{first}WL_GIVE_FATE(x, fate);\n{}", with_used(code, view))
+    format!("{first}WL_GIVE_FATE(x, fate);\n{}", with_used(code, view, true))
 }
 
 impl<'m> BodyGen<'_, 'm> {
@@ -63,7 +65,7 @@ impl<'m> BodyGen<'_, 'm> {
         let filter = self.xdp.whole.is_some_and(|b| gives_away(m, b));
         let Round { name, i, code, locals } = self.xdp_round(body);
         let ends = format!("return {i} ? 0 : 2;\nlost:;\nfault:;\n{GIVE}\nreturn 1;\ndone:;\n{GIVE}\nreturn 3;\n");
-        let code = with_used(&format!("{TAKE}\n{locals}{code}{GIVE}\n{ends}"), &view);
+        let code = with_used(&format!("{TAKE}\n{locals}{code}{GIVE}\n{ends}"), &view, false);
         self.xdp.functions.push_str(&format!(
             "/* A round of a loop. */\n__attribute__((noinline)) int {name}(struct xdp_md *ctx) {{\nwl_core core = {{0}};\n\
              wl_fx fx = {{.core = &core, .ctx = ctx, .filter = {filter}}}, *x = &fx;\nconst uint32_t cpu = bpf_get_smp_processor_id();\n\
