@@ -311,7 +311,9 @@ fn beside_it(path: &Path, sets: &[(&str, &str)], step: u64, run: impl FnOnce(&mu
     if path.starts_with(root().join("apps")) || m.app == "l4_balancer" {
         let verified = object.verified().expect("the kernel tells what it has verified");
         eprintln!("{}: {verified} instructions verified", m.app);
-        assert!((1..=VERIFIED_MAX).contains(&verified), "{}: {verified} instructions verified", m.app);
+        // Programs that need less of the kernel's stack are longer.
+        let most = if usual_thrift() == Thrift::Fast { VERIFIED_MAX } else { 2 * VERIFIED_MAX };
+        assert!((1..=most).contains(&verified), "{}: {verified} instructions verified", m.app);
     }
     let sum = Sum { took: object.took(), ..Sum::default() };
     let (object, time) = (Arc::new(Mutex::new(object)), 1_700_000_000_000_000_000);

@@ -101,8 +101,10 @@ app loops {
 }
 ";
 
-/// Runs a program beside the interpreter. It must need programs of a kind.
+/// Runs a program beside the interpreter. It must need programs of a kind, if those before it are
+/// tried.
 fn in_memory(name: &str, text: &str, thrift: Thrift) {
+    let thrift = if usual_thrift() == Thrift::Apart { Thrift::Apart } else { thrift };
     let folder = Folder::new(name);
     let run = |both: &mut Both| {
         assert_eq!(both.object.lock().unwrap().thrift(), thrift, "there are programs that are faster");
