@@ -253,6 +253,27 @@ pub struct PortDesc {
     pub pools: bool,
 }
 
+impl PortDesc {
+    /// A port without options that the program sends to.
+    pub fn plain(name: &str, kind: PortKind, protocols: Vec<u32>) -> Self {
+        PortDesc {
+            name: name.into(),
+            kind,
+            protocols,
+            options: PortOptions::default(),
+            ketama: false,
+            maglev: false,
+            udp: false,
+            sent: true,
+            senders: Vec::new(),
+            part: crate::FramePart::Whole,
+            entry: 0,
+            nic: false,
+            pools: false,
+        }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum PortKind {
     /// `listen tcp(x)`: a port number or an endpoint.
@@ -265,7 +286,6 @@ pub enum PortKind {
 }
 
 impl PortKind {
-    /// A queue of the program's.
     /// Whether it has servers.
     pub fn is_connect(&self) -> bool {
         matches!(self, PortKind::Connect(_))

@@ -174,6 +174,38 @@ impl wl_out {
     }
 }
 
+impl wl_core {
+    /// The only core of a program, without memory, parameters or ports yet.
+    pub fn of(host: &wl_host, self_: *mut c_void, out: wl_out) -> wl_core {
+        wl_core {
+            host,
+            rt: std::ptr::null_mut(),
+            state: std::ptr::null_mut(),
+            shared: std::ptr::null_mut(),
+            param: std::ptr::null(),
+            port: std::ptr::null(),
+            now: 0,
+            wall: 0,
+            seed: 0,
+            index: 0,
+            cores: 1,
+            out,
+            self_,
+            left: wl_left::default(),
+            draining: 0,
+            fuel: 0,
+            tmp: std::ptr::null_mut(),
+            outcome: 0,
+            mark: 0,
+            place: 0,
+            at: std::ptr::null_mut(),
+            frames: std::ptr::null_mut(),
+            entries: std::ptr::null_mut(),
+            behind: 0,
+        }
+    }
+}
+
 impl wl_bytes {
     pub const EMPTY: wl_bytes = wl_bytes { p: std::ptr::null(), n: 0, _pad: 0 };
 

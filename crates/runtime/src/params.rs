@@ -549,21 +549,7 @@ mod tests {
     }
 
     fn desc() -> Desc {
-        let port = |name: &str, kind| PortDesc {
-            name: name.into(),
-            kind,
-            protocols: vec![0],
-            options: PortOptions::default(),
-            ketama: false,
-            udp: false,
-            maglev: false,
-            sent: true,
-            senders: Vec::new(),
-            part: wireloom_ir::FramePart::Whole,
-            entry: 0,
-            nic: false,
-            pools: false,
-        };
+        let port = |name: &str, kind| PortDesc::plain(name, kind, vec![0]);
         Desc {
             app: "a".into(),
             params: vec![

@@ -321,21 +321,7 @@ pub fn protocol(exclusive: bool) -> ProtocolDesc {
 }
 
 fn desc(exclusive: bool) -> Desc {
-    let port = |name: &str, kind| PortDesc {
-        name: name.into(),
-        kind,
-        protocols: vec![0],
-        options: PortOptions::default(),
-        ketama: false,
-        udp: false,
-        maglev: false,
-        sent: true,
-        senders: Vec::new(),
-        part: wireloom_ir::FramePart::Whole,
-        entry: 0,
-        nic: false,
-        pools: false,
-    };
+    let port = |name: &str, kind| PortDesc::plain(name, kind, vec![0]);
     let on = |on| HandlerDesc {
         name: format!("{on:?}"),
         on,

@@ -219,9 +219,8 @@ impl<'a> Mock<'a> {
         let mut state = large_pages::placed(t.state_size as usize);
         let mut shared = large_pages::placed(t.shared_size as usize);
         let mut notes = Box::new(Notes { out: vec![0; 4096], ..Notes::default() });
-        let out = notes.out.as_mut_ptr_range();
+        let out = wl_out::of(&mut notes.out);
         let core = Box::new(wl_core {
-            host: &*host,
             rt: (&raw mut *notes).cast(),
             state: large_pages::first_line(&mut state).cast(),
             shared: large_pages::first_line(&mut shared).cast(),
@@ -230,21 +229,7 @@ impl<'a> Mock<'a> {
             now: 1_000_000_000,
             wall: 1_700_000_000_000_000_000,
             seed: 42,
-            index: 0,
-            cores: 1,
-            out: wl_out { start: out.start, p: out.start, end: out.end },
-            self_: t.self_,
-            left: wl_left::default(),
-            draining: 0,
-            fuel: 0,
-            tmp: std::ptr::null_mut(),
-            outcome: 0,
-            mark: 0,
-            place: 0,
-            at: std::ptr::null_mut(),
-            frames: std::ptr::null_mut(),
-            entries: std::ptr::null_mut(),
-            behind: 0,
+            ..wl_core::of(&host, t.self_, out)
         });
         let mut mock = Mock {
             t,

@@ -346,30 +346,12 @@ impl AppCore {
         let mut out = vec![0u8; 4096];
         let host = Box::new(host);
         let wl = Box::new(wl_core {
-            host: &*host,
-            rt: std::ptr::null_mut(),
             state: first_line(&mut state).cast(),
             shared: app.shared_ptr().cast(),
-            param: std::ptr::null(),
-            port: std::ptr::null(),
-            now: 0,
-            wall: 0,
             seed,
             index,
             cores,
-            out: wl_out::of(&mut out),
-            self_: t.self_,
-            left: wl_left::default(),
-            draining: 0,
-            fuel: 0,
-            tmp: std::ptr::null_mut(),
-            outcome: 0,
-            mark: 0,
-            place: 0,
-            at: std::ptr::null_mut(),
-            frames: std::ptr::null_mut(),
-            entries: std::ptr::null_mut(),
-            behind: 0,
+            ..wl_core::of(&host, t.self_, wl_out::of(&mut out))
         });
         let on = |f: &dyn Fn(&HandlerOn) -> bool| -> Vec<u32> {
             let h = app.desc.handlers.iter().enumerate();

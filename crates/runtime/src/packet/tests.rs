@@ -71,21 +71,8 @@ pub fn program(flags: &[&str]) -> Program {
 }
 
 fn port(name: &str, engine: FrameEngine) -> PortDesc {
-    PortDesc {
-        name: name.into(),
-        kind: PortKind::Frames { engine, names: Value::Const(ParamValue::Bytes(b"none".to_vec())) },
-        protocols: Vec::new(),
-        options: PortOptions::default(),
-        ketama: false,
-        udp: false,
-        maglev: false,
-        sent: true,
-        senders: Vec::new(),
-        part: wireloom_ir::FramePart::Whole,
-        entry: 0,
-        nic: false,
-        pools: false,
-    }
+    let names = Value::Const(ParamValue::Bytes(b"none".to_vec()));
+    PortDesc::plain(name, PortKind::Frames { engine, names }, Vec::new())
 }
 
 /// Ports `wire` (handled), `out` and `mon`; a handler each second; a table `t` whose key is `k` and
