@@ -490,18 +490,30 @@ static inline wl_msg wl_part(const wl_task *t, uint64_t i) {
     if (i < t->parts) return t->part[i];
     return (wl_msg){.status = WL_F_LOST};
 }
-/* Instance by ketama: the first point at or after the key's hash, around the ring. */
-static inline uint32_t wl_ketama(wl_core *core, uint32_t port, uint32_t h) {
-    const wl_port *p = &core->port[port];
-    uint32_t lo = 0, hi = p->ring_n;
-    if (!hi) return 0;
+/* The first point of a ring at or after a hash, around it. The ring has points. */
+static inline uint32_t wl_point_at(const uint32_t *ring, uint32_t n, uint32_t h) {
+    uint32_t lo = 0, hi = n;
     while (lo < hi) {
         uint32_t mid = lo + (hi - lo) / 2;
-        if (p->ring[2 * mid] < h) lo = mid + 1; else hi = mid;
+        if (ring[2 * mid] < h) lo = mid + 1; else hi = mid;
     }
-    lo = lo == p->ring_n ? 0 : lo;
-    core->place = (uint64_t)port << 48 | WL_P_RING | lo;
-    return p->ring[2 * lo + 1];
+    return lo == n ? 0 : lo;
+}
+/* Instance by ketama. */
+static inline uint32_t wl_ketama(wl_core *core, uint32_t port, uint32_t h) {
+    const wl_port *p = &core->port[port];
+    if (!p->ring_n) return 0;
+    uint32_t at = wl_point_at(p->ring, p->ring_n, h);
+    core->place = (uint64_t)port << 48 | WL_P_RING | at;
+    return p->ring[2 * at + 1];
+}
+/* Instance by libmemcached's ring without weights. */
+static inline uint32_t wl_consistent(wl_core *core, uint32_t port, uint32_t h) {
+    const wl_port *p = &core->port[port];
+    if (!p->points_n) return 0;
+    uint32_t at = wl_point_at(p->points, p->points_n, h);
+    core->place = (uint64_t)port << 48 | WL_P_POINTS | at;
+    return p->points[2 * at + 1];
 }
 /* Instance by the remainder of a hash; its slots lie behind the ring. */
 static inline uint32_t wl_modula(const wl_port *p, uint32_t h) {

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define WL_ABI 28u
+#define WL_ABI 29u
 
 typedef struct wl_bytes { const uint8_t *p; uint32_t n; uint32_t _pad; } wl_bytes;
 
@@ -304,6 +304,8 @@ typedef struct wl_port {
                                  * and the instance of each; NULL if unused */
     uint32_t ring_n; uint32_t maglev_n;
     const uint32_t *maglev;     /* maglev: instance per slot; NULL if unused */
+    const uint32_t *points;     /* consistent: pairs (point, instance) sorted by point; NULL if unused */
+    uint32_t points_n; uint32_t _pad2;
     const wl_endpoint *server;  /* [n] addresses; NULL if it has none */
 } wl_port;
 
@@ -340,7 +342,7 @@ typedef struct wl_core {
     uint32_t outcome;           /* set before reply(), and by fault_reply(): what the answer is counted as, its status times 256 and its class,
                                  * from 1; the runtime sets it to 0 when it has taken it */
     uint32_t mark;              /* set before transmit() to a queue: the mark that goes with the frame */
-    uint64_t place;             /* where ketama() or maglev() found its last instance (WL_P_*): a call to it that fails
+    uint64_t place;             /* where ketama(), consistent() or maglev() found its last instance (WL_P_*): a call to it that fails
                                  * goes on from there; the runtime sets it to 0 at each call */
     struct wl_frame *at;        /* of a batch from a queue: the frame at hand. Those behind it have
                                  * their marks in `out`. The program sets it as it takes the mark,
@@ -357,6 +359,7 @@ typedef struct wl_core {
  * point or of the table's slot. */
 #define WL_P_RING ((uint64_t)1 << 32)
 #define WL_P_MAGLEV ((uint64_t)2 << 32)
+#define WL_P_POINTS ((uint64_t)4 << 32)
 
 /* ---- the program ---------------------------------------------------------------------------- */
 
@@ -406,6 +409,9 @@ typedef struct wl_program {
      * counted. NULL: there is no such handler. */
     uint32_t (*run_of)(void *self, wl_core *, wl_conn *client, uint32_t handler, uint64_t ctx, const uint8_t *buf, uint32_t n,
                        uint32_t *messages);
+    /* The hash of a name for the ring of a port (consistent()), which has at most 512 bytes. The
+     * core has parameters and zeroed state only. NULL: no port has such a ring. */
+    uint32_t (*point)(void *self, wl_core *, uint32_t port, wl_bytes name);
 } wl_program;
 
 /* The one symbol a compiled program exports. */

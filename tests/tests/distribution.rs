@@ -7,8 +7,8 @@ use wireloom_tests::memcached::Service;
 use wireloom_tests::{free_port, require_tool};
 use wireloom_tests::{servers, Client, Process, Wireloom};
 
-/// Asks libmemcached itself for the owner of each key (weighted ketama, as its tools and most
-/// clients use it).
+/// Asks libmemcached itself for the server of each key. Arguments: keys, behaviours as
+/// `number=value,…`, and servers. It says `unknown` if it was built without one of them.
 const LIBMEMCACHED: &str = r#"
 import ctypes, sys
 lib = ctypes.CDLL("libmemcached.so.11")
@@ -17,12 +17,40 @@ lib.memcached_generate_hash.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes
 lib.memcached_behavior_set.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_uint64]
 lib.memcached_server_add.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_uint16]
 m = lib.memcached(None, 0)
-KETAMA_WEIGHTED = 16
-assert lib.memcached_behavior_set(m, KETAMA_WEIGHTED, 1) == 0
-for port in sys.argv[2:]:
-    assert lib.memcached_server_add(m, b"127.0.0.1", int(port)) == 0
+for number, value in (b.split("=") for b in sys.argv[2].split(",")):
+    if lib.memcached_behavior_set(m, int(number), int(value)) != 0:
+        sys.exit(print("unknown"))
+for server in sys.argv[3:]:
+    host, port = server.rsplit(":", 1)
+    assert lib.memcached_server_add(m, host.encode(), int(port)) == 0
 print(*[lib.memcached_generate_hash(m, b"key%d" % i, len(b"key%d" % i)) for i in range(int(sys.argv[1]))])
 "#;
+
+/// `memcached_behavior_t` of libmemcached.
+const HASH: u32 = 2;
+const KETAMA: u32 = 3;
+const DISTRIBUTION: u32 = 9;
+const KETAMA_WEIGHTED: u32 = 16;
+const CONSISTENT: u32 = 1;
+
+/// Where libmemcached puts `key0` to `key<n-1>`. None: it is not installed (loudly), or was built
+/// without such a behaviour.
+fn theirs(behaviours: &[(u32, u32)], servers: &[String], n: usize) -> Option<Vec<usize>> {
+    let behaviours: Vec<String> = behaviours.iter().map(|(a, b)| format!("{a}={b}")).collect();
+    let mut command = Command::new("python3");
+    command.args(["-c", LIBMEMCACHED, &n.to_string(), &behaviours.join(",")]).args(servers);
+    let out = command.output().expect("python3 runs");
+    if !out.status.success() {
+        assert!(std::env::var_os("CI").is_none(), "{}", String::from_utf8_lossy(&out.stderr));
+        eprintln!("SKIPPED: libmemcached.so.11 is not installed (libmemcached-tools brings it)");
+        return None;
+    }
+    let text = String::from_utf8_lossy(&out.stdout).into_owned();
+    if text.trim() == "unknown" {
+        return None;
+    }
+    Some(text.split_whitespace().map(|w| w.parse().expect("a number")).collect())
+}
 
 /// Which backend holds each of `key0` to `key<n-1>`, after all were set through the proxy.
 fn owners(proxy: u16, backends: &[u16], n: usize) -> Vec<usize> {
@@ -46,6 +74,10 @@ fn owners(proxy: u16, backends: &[u16], n: usize) -> Vec<usize> {
     (0..n).map(|i| *held.get(&i).unwrap_or_else(|| panic!("key{i} is on no server"))).collect()
 }
 
+fn listed(service: &Service) -> Vec<String> {
+    service.backends.iter().map(|b| format!("127.0.0.1:{}", b.port)).collect()
+}
+
 #[test]
 fn ketama_agrees_with_libmemcached() {
     let service = Service::proxy(3, &["--set", "distribution=ketama"]);
@@ -53,19 +85,53 @@ fn ketama_agrees_with_libmemcached() {
         return;
     }
     let n = 10_000;
-    let mut command = Command::new("python3");
-    command.args(["-c", LIBMEMCACHED, &n.to_string()]).args(service.backends.iter().map(|b| b.port.to_string()));
-    let out = command.output().expect("python3 runs");
-    let text = String::from_utf8_lossy(&out.stdout).into_owned();
-    if !out.status.success() {
-        assert!(std::env::var_os("CI").is_none(), "{}", String::from_utf8_lossy(&out.stderr));
-        eprintln!("SKIPPED: libmemcached.so.11 is not installed (libmemcached-tools brings it)");
-        return;
-    }
-    let theirs: Vec<usize> = text.split_whitespace().map(|w| w.parse().expect("a number")).collect();
+    let Some(theirs) = theirs(&[(KETAMA_WEIGHTED, 1)], &listed(&service), n) else { return };
     let ours = owners(service.port, &service.ports(), n);
     let differ = ours.iter().zip(&theirs).filter(|(a, b)| a != b).count();
     assert_eq!(differ, 0, "{differ} of {n} keys lie elsewhere");
+}
+
+/// libmemcached's hashes (`memcached_hash_t`), by our names.
+const THEIR_HASHES: [(&str, u32); 9] = [
+    ("one_at_a_time", 0),
+    ("md5", 1),
+    ("crc32", 2),
+    ("fnv1_64", 3),
+    ("fnv1a_64", 4),
+    ("fnv1_32", 5),
+    ("fnv1a_32", 6),
+    ("murmur", 8),
+    ("jenkins", 9),
+];
+
+/// The ring without weights, with each of libmemcached's hashes.
+#[test]
+fn consistent_agrees_with_libmemcached() {
+    let backends: Vec<Process> = match require_tool("memcached") {
+        true => (0..4).map(|_| Process::memcached()).collect(),
+        false => return,
+    };
+    let ports: Vec<u16> = backends.iter().map(|b| b.port).collect();
+    let list: Vec<String> = ports.iter().map(|p| format!("127.0.0.1:{p}")).collect();
+    let n = 2_000;
+    let mut compared = 0;
+    for (name, number) in THEIR_HASHES {
+        let Some(theirs) = theirs(&[(DISTRIBUTION, CONSISTENT), (HASH, number)], &list, n) else { continue };
+        let hash = format!("hash={name}");
+        let set = ["--set", &servers(&ports), "--set", "distribution=consistent", "--set", &hash];
+        let ours = owners(Wireloom::run("memcached_proxy", &set).port, &ports, n);
+        let differ = ours.iter().zip(&theirs).filter(|(a, b)| a != b).count();
+        assert_eq!(differ, 0, "{name}: {differ} of {n} keys lie elsewhere");
+        for b in &backends {
+            Client::connect(b.port).send("flush_all\r\n").expect("OK\r\n");
+        }
+        compared += 1;
+    }
+    assert!(compared >= 7 || std::env::var_os("CI").is_none(), "{compared} hashes are known to libmemcached");
+    // `ketama` of libmemcached's clients is this ring, by the hash that they set.
+    let Some(theirs) = theirs(&[(KETAMA, 1), (HASH, 1)], &list, n) else { return };
+    let proxy = Wireloom::run("memcached_proxy", &["--set", &servers(&ports), "--set", "distribution=consistent"]);
+    assert!(owners(proxy.port, &ports, n) == theirs, "keys lie elsewhere");
 }
 
 /// The hashes that twemproxy has, and how many keys are placed by each.

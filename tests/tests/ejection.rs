@@ -485,7 +485,7 @@ fn spreads(distribution: &str, set: &[&str], logged: bool) {
 
 #[test]
 fn the_keys_of_a_dead_server_go_on_along_ring_and_table() {
-    for distribution in ["ketama", "ketama_weighted", "maglev"] {
+    for distribution in ["ketama", "ketama_weighted", "consistent", "maglev"] {
         // Never left out: each request finds out that it cannot be reached.
         spreads(distribution, &["ascii.failover=next", "ascii.eject_after=0"], false);
         // Left out by the runtime.
@@ -495,7 +495,7 @@ fn the_keys_of_a_dead_server_go_on_along_ring_and_table() {
 
 #[test]
 fn the_keys_of_a_dead_server_go_to_all_others() {
-    for distribution in ["modulo", "modula", "ketama", "maglev"] {
+    for distribution in ["modulo", "modula", "ketama", "consistent", "maglev"] {
         spreads(distribution, &["on_lost=next", "ascii.failover=next", "ascii.eject_after=1"], true);
     }
 }

@@ -536,6 +536,7 @@ impl Gen<'_> {
                 };
                 format!("wl_ketama(x->core, {}, {key})", p.0)
             }
+            ExprKind::Consistent(p, h) => format!("wl_consistent(x->core, {}, {})", p.0, self.expr(s, h)),
             ExprKind::Modula(p, h) => format!("wl_modula(&x->core->port[{}], {})", p.0, self.expr(s, h)),
             ExprKind::Maglev(p, h) => format!("wl_maglev(x->core, {}, {})", p.0, self.expr(s, h)),
             ExprKind::ConnPeer => "wl_peer(x)".into(),

@@ -142,7 +142,8 @@ impl<'m> Gen<'m> {
                 of_input[id.index()] = joined(&b.block, &of_input)
             }
         }
-        bodies.map(|b| joined(&b.block, &of_input)).max().unwrap_or(0).clamp(256, self.scratch_max())
+        let points = m.ports.iter().filter_map(|p| p.consistent).map(|f| of_func[f.index()]);
+        bodies.map(|b| joined(&b.block, &of_input)).chain(points).max().unwrap_or(0).clamp(256, self.scratch_max())
     }
 
     fn scratch_max(&self) -> u64 {
@@ -692,6 +693,7 @@ impl<'m> Gen<'m> {
             false => ("", ""),
         };
         let tend = self.flow_tend();
+        let (point, point_entry) = self.point(fx);
         let text = format!(
             "static int run(void *self, wl_task *t) {{\n(void)self;\nwl_core *core = t->core;\n{fx}x->conn = t->conn;\nx->task = t;\n{own_tmp}\
              {before}{tend}switch (t->handler) {{\n{cases}{after}}}\n\n\
@@ -707,18 +709,38 @@ impl<'m> Gen<'m> {
              switch (proto << 1 | down) {{\n{contexts}default: return 0;\n}}\n}}\n\n\
              static uint32_t run_of(void *self, wl_core *core, wl_conn *conn, uint32_t handler, uint64_t ctx, const uint8_t *buf, uint32_t n, uint32_t *messages) {{\n(void)self; (void)ctx; (void)buf; (void)n;\n{fx}x->conn = conn;\n\
              switch (handler) {{\n{runs}default: *messages = 0; return 0;\n}}\n}}\n\n\
+             {point}\
              static void init_core(void *self, wl_core *core) {{\n(void)self;\n{fx}{init}}}\n\n\
              static void init_shared(void *self, void *shared, const wl_param *param) {{\n(void)self; (void)shared; (void)param;\n{shared_init}}}\n\n\
              static const wl_unit unit_table[] = {{\n{units}{}}};\n\n\
              static const wl_program program = {{\n.abi = WL_ABI, .units = {}, .handlers = {}, .frame_size = {frame},\n\
              .state_size = sizeof(app_state), .shared_size = {shared_size}, .session_size = {session}, {tmp_size}\n.unit = unit_table, .init_shared = init_shared, \
-             .init_core = init_core, .run = run, .fault_reply = fault_reply, .interim = interim, .note = note, .answer = answer, .context = context, .run_of = run_of,\n}};\n\n\
+             .init_core = init_core, .run = run, .fault_reply = fault_reply, .interim = interim, .note = note, .answer = answer, .context = context, .run_of = run_of,{point_entry}\n}};\n\n\
              __attribute__((visibility(\"default\"))) const wl_program *wireloom_program(void) {{ return &program; }}\n",
             if m.units.is_empty() { "{sizeof(wl_parser), 0, 0, wl_nested_parse, wl_nested_tail, NULL},\n" } else { "" },
             m.units.len(),
             m.handlers.len(),
         );
         self.code.push_str(&apart(&[], &text));
+    }
+
+    /// The function for the points of rings, and its entry.
+    fn point(&self, fx: &str) -> (String, &'static str) {
+        let hashed = self.m.ports.iter().enumerate().filter_map(|(n, p)| Some((n, p.consistent?)));
+        let cases: String = hashed.map(|(n, f)| format!("case {n}: return {};\n", self.call_of(f, "name"))).collect();
+        if cases.is_empty() {
+            return (String::new(), "");
+        }
+        let head = "static uint32_t point(void *self, wl_core *core, uint32_t port, wl_bytes name) {\n(void)self;\n";
+        (format!("{head}{fx}wl_begin(x);\nswitch (port) {{\n{cases}default: return 0;\n}}\n}}\n\n"), " .point = point,")
+    }
+
+    /// A call of a function outside of any body.
+    fn call_of(&self, f: FuncId, args: &str) -> String {
+        match &self.m.funcs[f.index()].body {
+            FuncBody::Extern { symbol, .. } => format!("{}({args})", names::extern_fn(symbol)),
+            FuncBody::Body(_) => format!("{}(x, {args})", names::func(self.m, f)),
+        }
     }
 
     /// The parameters of the messages of conversations, by their sessions.

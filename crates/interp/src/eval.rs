@@ -11,7 +11,7 @@ use crate::value::{canonical, int_type, ip_text, mask, signed, Endpoint, Value};
 use std::borrow::Cow;
 use std::rc::Rc;
 use wireloom_ir::*;
-use wireloom_runtime::abi::{WL_P_MAGLEV, WL_P_RING};
+use wireloom_runtime::abi::{WL_P_MAGLEV, WL_P_POINTS, WL_P_RING};
 use wireloom_runtime::crypto::{self, Op};
 
 impl Env<'_> {
@@ -170,6 +170,13 @@ impl Env<'_> {
                 let found = builtin::ring_lookup(act.port(*p)?.ring, h);
                 if let Some((at, _)) = found {
                     act.found_at(*p, WL_P_RING, at);
+                }
+                Value::Int(found.map_or(0, |(_, instance)| instance.into()))
+            }
+            ExprKind::Consistent(p, h) => {
+                let found = builtin::ring_lookup(act.port(*p)?.points, self.int(h)? as u32);
+                if let Some((at, _)) = found {
+                    act.found_at(*p, WL_P_POINTS, at);
                 }
                 Value::Int(found.map_or(0, |(_, instance)| instance.into()))
             }

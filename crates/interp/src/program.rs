@@ -161,6 +161,7 @@ pub fn program_beside(module: Arc<Module>, outside: Vec<Option<Arc<dyn OutsideTa
         answer: Some(answer),
         context: Some(context),
         run_of: Some(run_of),
+        point: module.ports.iter().any(|p| p.consistent.is_some()).then_some(point),
     };
     InterpProgram { table, _units: units, inner }
 }
@@ -356,6 +357,16 @@ unsafe fn activation<'a>(inner: &'a Inner, core: *mut wl_core, task: *mut wl_tas
         let tables = (*core).shared.cast::<u8>().add(layout::table_stats_size(m) as usize).cast::<*mut Tables>();
         (&*data.read_unaligned(), (*tables.read_unaligned()).as_slice())
     };
+    activation_on(inner, core, task, (data, tables))
+}
+
+/// The same with data of a core and tables that are given.
+fn activation_on<'a>(
+    inner: &'a Inner,
+    core: *mut wl_core,
+    task: *mut wl_task,
+    (data, tables): (&'a RefCell<CoreData>, &'a [Mutex<Table>]),
+) -> Activation<'a> {
     Activation {
         grammar: &inner.grammar,
         core,
@@ -717,6 +728,21 @@ unsafe extern "C" fn answer(this: *mut c_void, core: *mut wl_core, proto: u32, a
             let given = protocol.and_then(|p| Some((p.on_answer.as_ref()?, p.response?)));
             let (Some(given), Some(Some(code))) = (given, inner.on_answer.get(proto as usize)) else { return };
             about(inner, core, given, code, answer)
+        }
+    })
+}
+
+/// The hash of a name, on a core without state and tables.
+unsafe extern "C" fn point(this: *mut c_void, core: *mut wl_core, port: u32, name: wl_bytes) -> u32 {
+    guarded(0, || {
+        // SAFETY: as for run; `name` is valid.
+        let (inner, name) = unsafe { (inner(this), Value::bytes(name.as_slice())) };
+        let Some(f) = inner.grammar.module.ports.get(port as usize).and_then(|p| p.consistent) else { return 0 };
+        let data = RefCell::default();
+        let act = activation_on(inner, core, std::ptr::null_mut(), (&data, &[]));
+        match exec::call(&Env::handler(&act), f, vec![name]) {
+            Ok(Value::Int(n)) => n as u32,
+            _ => 0,
         }
     })
 }

@@ -733,6 +733,9 @@ pub enum ExprKind {
     /// The instance, u32, each as often as it weighs. Ketama takes a key (bytes: by their MD5; u32:
     /// by this hash), Maglev a hash, and Modula the remainder of a hash (u32).
     Ketama(PortId, Expr),
+    /// The instance, u32, on the ring whose points are hashed by the port's `consistent` function,
+    /// by a hash of the key, u32.
+    Consistent(PortId, Expr),
     Modula(PortId, Expr),
     Maglev(PortId, Expr),
 

@@ -231,6 +231,9 @@ pub struct PortDesc {
     /// the table).
     pub ketama: bool,
     pub maglev: bool,
+    /// Whether the program picks instances on a ring of which it hashes the points.
+    #[serde(default)]
+    pub consistent: bool,
     /// Of messages: each is one UDP datagram.
     #[serde(default)]
     pub udp: bool,
@@ -262,6 +265,7 @@ impl PortDesc {
             protocols,
             options: PortOptions::default(),
             ketama: false,
+            consistent: false,
             maglev: false,
             udp: false,
             sent: true,

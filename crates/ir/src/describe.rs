@@ -149,6 +149,7 @@ fn port_desc(m: &crate::Module, n: usize, crossings: &Crossings, nic: Option<&se
         protocols: p.protocols.iter().map(|p| p.0).collect(),
         options: p.options.clone(),
         ketama: p.ketama,
+        consistent: p.consistent.is_some(),
         udp: p.udp,
         maglev: p.maglev,
         sent: is_sent_to(m, n),

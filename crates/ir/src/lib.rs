@@ -16,6 +16,7 @@
 
 mod body;
 pub mod c_words;
+pub mod consistent;
 mod conversation;
 pub mod core_partition;
 pub mod date;
@@ -210,6 +211,8 @@ pub struct Port {
     pub protocols: Vec<ProtocolId>,
     pub options: desc::PortOptions,
     pub ketama: bool,
+    /// The hash of the names of a ring's points, for [`ExprKind::Consistent`]: bytes to u32.
+    pub consistent: Option<FuncId>,
     pub maglev: bool,
     /// Of messages: each is one UDP datagram.
     pub udp: bool,

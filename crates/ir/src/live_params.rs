@@ -17,10 +17,16 @@ pub fn of(m: &Module) -> Vec<bool> {
     let mut at_start = vec![false; m.funcs.len()];
     let mut fixed = vec![false; m.ports.len()];
     m.merges.iter().for_each(|g| fixed[g.to.index()] = true);
-    let mut open = Vec::new();
+    // Points of rings are hashed when a list of servers is new only.
+    let mut open: Vec<usize> = m.ports.iter().filter_map(|p| p.consistent).map(|f| f.index()).collect();
+    open.iter().for_each(|f| at_start[*f] = true);
     let mut read = |e: &Expr, open: &mut Vec<usize>| match &*e.kind {
         ExprKind::Param(p) => live[p.index()] = false,
-        ExprKind::PortLen(p) | ExprKind::Ketama(p, _) | ExprKind::Modula(p, _) | ExprKind::Maglev(p, _) => {
+        ExprKind::PortLen(p)
+        | ExprKind::Ketama(p, _)
+        | ExprKind::Consistent(p, _)
+        | ExprKind::Modula(p, _)
+        | ExprKind::Maglev(p, _) => {
             fixed[p.index()] = true;
         }
         ExprKind::Call(f, _) if !std::mem::replace(&mut at_start[f.index()], true) => open.push(f.index()),

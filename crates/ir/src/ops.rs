@@ -377,6 +377,10 @@ own! {
         "the instance that owns a key on twemproxy's ring, which is libmemcached's with weights: by MD5, \
          or by a hash of 32 bits (`std.hashes`)",
         "ketama(port, key)";
+    Consistent
+        "the instance that owns a key on the ring of libmemcached without weights: 100 points for each server. \
+         `hash` is the name of a function from `bytes<512>` or longer to `u32`, for keys and the names of points",
+        "consistent(port, key, hash)";
     Modula "an instance by the remainder of a hash of 32 bits, each in proportion to its weight", "modula(port, hash)";
     Maglev "an instance by Maglev's table", "maglev(port, hash)";
     Up "bool: whether an instance is usable", "up(port, i)";

@@ -37,7 +37,7 @@ macro_rules! direct {
                 | HasMsg(_) | Held(_) | Parts | None | PortLen(_) | FrameLen(_) | FrameInstance(_) | FrameTime(_) | FrameMark(_) | PacketState(..) | Payload(..) | ChecksumOk(..) | ConnPeer | ConnLocal | ConnId | UpstreamFact(..) | ConnHandle | ConnFlow | Now | Draining => {}
                 Read(p) | Count(p) | Raw(p) | Case(p, _) => $path(p, f),
                 PartStatus(a) | Unary(_, a) | Cast(a) | InRanges(a, _) | Some(a) | IsSome(a) | Unwrap(a) | Get(a, _) | ListLen(a)
-                | PortUp(_, a) | PortLoad(_, a) | PortServer(_, a) | PortFind(_, a) | Ketama(_, a) | Modula(_, a) | Maglev(_, a) | Random(a) | GroupCount(a) | GroupBytes(a) => f(a),
+                | PortUp(_, a) | PortLoad(_, a) | PortServer(_, a) | PortFind(_, a) | Ketama(_, a) | Consistent(_, a) | Modula(_, a) | Maglev(_, a) | Random(a) | GroupCount(a) | GroupBytes(a) => f(a),
                 Binary(_, a, b) | ListGet(a, b) => { f(a); f(b) }
                 Pooled { index, key, .. } => { f(index); f(key) }
                 If(a, b, c) => { f(a); f(b); f(c) }

@@ -7,7 +7,7 @@
 use std::ffi::c_void;
 use std::os::raw::c_int;
 
-pub const WL_ABI: u32 = 28;
+pub const WL_ABI: u32 = 29;
 
 // Results of parse() and tail().
 pub const WL_MORE: c_int = 0;
@@ -53,6 +53,7 @@ pub const WL_UPSTREAM_OWED: u32 = 2;
 /// Bit 63 of `ctx`: the message is a response.
 pub const WL_P_RING: u64 = 1 << 32;
 pub const WL_P_MAGLEV: u64 = 2 << 32;
+pub const WL_P_POINTS: u64 = 4 << 32;
 pub const WL_CTX_RESPONSE: u64 = 1 << 63;
 
 // Where the tail of an outgoing message comes from.
@@ -434,6 +435,9 @@ pub struct wl_port {
     pub ring_n: u32,
     pub maglev_n: u32,
     pub maglev: *const u32,
+    pub points: *const u32,
+    pub points_n: u32,
+    pub _pad2: u32,
     pub server: *const wl_endpoint,
 }
 
@@ -484,6 +488,7 @@ pub struct wl_core {
     pub behind: u64,
 }
 
+pub type PointFn = unsafe extern "C" fn(*mut c_void, *mut wl_core, u32, wl_bytes) -> u32;
 pub type ParseFn = unsafe extern "C" fn(*mut c_void, u32, *mut wl_parser, *const u8, u32, c_int) -> c_int;
 pub type TailFn = unsafe extern "C" fn(*mut c_void, u32, *mut wl_parser, *const u8, u32, c_int, *mut u32) -> c_int;
 pub type CopyViewFn = unsafe extern "C" fn(*mut wl_parser, *const wl_parser) -> u64;
@@ -526,6 +531,7 @@ pub struct wl_program {
     pub answer: Option<unsafe extern "C" fn(*mut c_void, *mut wl_core, u32, *const wl_msg)>,
     pub context: Option<unsafe extern "C" fn(*mut c_void, *mut wl_core, *mut wl_conn, u32, u32) -> u64>,
     pub run_of: Option<RunOfFn>,
+    pub point: Option<PointFn>,
 }
 
 /// Type of the symbol `wireloom_program`.

@@ -26,7 +26,7 @@ fn ours() -> Vec<StructLayout> {
         layout!(wl_task: core, conn, frame, handler, pc, fault, _pad, place, req, rep, part, parts, _pad2, kept),
         layout!(wl_call: timeout_ns, ctx, flags, _pad),
         layout!(wl_host: call, reply, send, grow, close, log, fault, crypto, pause, keep, tell, ask, open, shut, deliver, dismiss, wait, changed, change_protocol, hold, pool, take, pooled, upstream_fact, late),
-        layout!(wl_port: n, _pad, load, up, ring, ring_n, maglev_n, maglev, server),
+        layout!(wl_port: n, _pad, load, up, ring, ring_n, maglev_n, maglev, points, points_n, _pad2, server),
         layout!(wl_param: u, b, ep),
         layout!(wl_core: host = host, rt = rt, state = state, shared = shared, param = param, port = port, now = now,
             wall = wall, seed = seed, index = index, cores = cores, out = out, self_ = self, left = left, draining = draining, fuel = fuel, tmp = tmp, outcome = outcome, mark = mark, place = place, at = at, frames = frames, entries = entries, behind = behind),
@@ -40,7 +40,7 @@ fn ours() -> Vec<StructLayout> {
         layout!(wl_program: abi = abi, units = units, handlers = handlers, frame_size = frame_size,
             state_size = state_size, shared_size = shared_size, session_size = session_size, tmp_size = tmp_size, self_ = self,
             unit = unit, init_shared = init_shared, init_core = init_core, run = run, fault_reply = fault_reply,
-            interim = interim, cancel = cancel, note = note, answer = answer, context = context, run_of = run_of),
+            interim = interim, cancel = cancel, note = note, answer = answer, context = context, run_of = run_of, point = point),
     ]
 }
 

@@ -1,10 +1,13 @@
-//! Tables with which a program picks a backend: the ketama ring (in libmemcached's layout) and
-//! Maglev.
+//! Tables with which a program picks a backend: the ketama ring (in libmemcached's layout with
+//! weights), libmemcached's ring without weights, and Maglev.
 //!
 //! In: the backends' addresses as written. Out: the arrays that `wl_port` shows to handlers.
 
 /// Slots of a Maglev table: a prime much larger than the number of backends.
 pub const MAGLEV_SLOTS: u32 = 65_537;
+
+/// Points of each server on libmemcached's ring without weights.
+const UNWEIGHTED_POINTS: u32 = 100;
 
 /// A server of a port as keys are spread over servers: by name and weight.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,6 +47,19 @@ pub fn ketama(servers: &[Server]) -> Continuum {
     let slots = order.iter().flat_map(|i| std::iter::repeat_n(*i as u32, servers[*i].weight as usize));
     let words = points.iter().flat_map(|(p, i)| [*p, *i]).chain([total]).chain(slots).collect();
     Continuum { words, points: points.len() as u32 }
+}
+
+/// libmemcached's ring without weights: pairs (point, instance), sorted by point, flattened. Each
+/// server has 100 points, the hashes of `name-0` to `name-99` (`update_continuum` in
+/// libmemcached/hosts.cc).
+pub fn unweighted(servers: &[Server], mut hash: impl FnMut(&str) -> u32) -> Vec<u32> {
+    let mut points: Vec<(u32, u32)> = Vec::with_capacity(servers.len() * UNWEIGHTED_POINTS as usize);
+    for (instance, server) in servers.iter().enumerate() {
+        let names = (0..UNWEIGHTED_POINTS).map(|i| format!("{}-{i}", server.name));
+        points.extend(names.map(|name| (hash(&name), instance as u32)));
+    }
+    points.sort_unstable();
+    points.iter().flat_map(|(p, i)| [*p, *i]).collect()
 }
 
 /// The Maglev table: for each slot the instance, filled by turns from each server's own permutation

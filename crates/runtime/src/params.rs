@@ -6,8 +6,9 @@
 //! the expected form.
 
 use crate::abi::{wl_bytes, wl_endpoint, wl_param};
-use crate::consistent_hashing::Server;
+use crate::consistent_hashing::{self, Server};
 use crate::error::{Error, Origin};
+use crate::program::point_hash::PointHash;
 use crate::server_names::ServerNames;
 use crate::server_places::{HashTables, ServerPlaces};
 use crate::value_syntax::{duration, expected, number, parse, parse_as, server};
@@ -40,6 +41,9 @@ unsafe impl Send for Settings {}
 // SAFETY: as above.
 unsafe impl Sync for Settings {}
 
+/// Bytes of a server's name, where points of a ring are made of names: a point has a number, too.
+const SERVER_NAME_MAX: usize = wireloom_ir::consistent::POINT_NAME_MAX as usize - 8;
+
 pub struct PortSetting {
     pub listen: bool,
     pub options: PortOptions,
@@ -59,8 +63,22 @@ pub struct PortSetting {
 
 impl PortSetting {
     /// The tables that the program asks for.
-    pub(crate) fn hash_tables(&self, port: &PortDesc) -> Arc<HashTables> {
-        Arc::new(HashTables::of(&self.servers, &self.names, (port.ketama, port.maglev)))
+    /// Names of points are hashed by the program's function.
+    pub(crate) fn hash_tables(
+        &self,
+        of: (&Desc, usize),
+        hash: Option<&mut PointHash>,
+    ) -> Result<Arc<HashTables>, Error> {
+        let port = &of.0.ports[of.1];
+        let mut tables = HashTables::of(&self.servers, &self.names, (port.ketama, port.maglev));
+        if let (true, Some(hash)) = (port.consistent, hash) {
+            if let Some(long) = self.servers.iter().find(|s| s.name.len() > SERVER_NAME_MAX) {
+                let text = format!("port `{}`: the name of a server is too long: `{}`", port.name, long.name);
+                return Err(Error::Param(text).at(Origin::of_port(of.0, of.1)));
+            }
+            tables.unweighted = consistent_hashing::unweighted(&self.servers, |name| hash.hash(of.1, name));
+        }
+        Ok(Arc::new(tables))
     }
 
     pub(crate) fn take_places(&mut self, places: ServerPlaces) {

@@ -5,6 +5,7 @@
 //! it comes from the executable itself ([`Program::linked`]).
 
 mod load;
+pub mod point_hash;
 mod quick_start;
 
 use crate::abi::*;

@@ -9,6 +9,7 @@
 use crate::core::app::App;
 use crate::error::{Error, Origin};
 use crate::params::{self, PortSetting, Settings};
+use crate::program::point_hash::PointHash;
 use crate::server_names::Answers;
 use crate::server_places::ServerPlaces;
 use crate::stats::CoreStats;
@@ -212,9 +213,10 @@ fn change(
     }
     lines.extend(failed);
     let mut new = params::build(&app.desc, values, options, wanted.names.clone())?;
+    let mut hash = PointHash::of(&app.program, &new.params);
     for (n, (was, is)) in old.ports.iter().zip(&mut new.ports).enumerate() {
         if app.desc.ports[n].kind.is_connect() {
-            lines.extend(place(app, n, was, is, left)?);
+            lines.extend(place(app, n, (was, is), hash.as_mut(), left)?);
         }
     }
     Ok((Some(Arc::new(new)), lines))
@@ -224,8 +226,8 @@ fn change(
 fn place(
     app: &App,
     n: usize,
-    was: &PortSetting,
-    is: &mut PortSetting,
+    (was, is): (&PortSetting, &mut PortSetting),
+    hash: Option<&mut PointHash>,
     left: &dyn Fn(usize, usize, u32) -> bool,
 ) -> Result<Option<ChangeLine>, Error> {
     let port = format!("{}.{}", app.desc.app, app.desc.ports[n].name);
@@ -240,7 +242,7 @@ fn place(
         return Err(Error::Param(text).at(Origin::of_port(&app.desc, n)));
     };
     is.take_places(places);
-    is.tables = is.hash_tables(&app.desc.ports[n]);
+    is.tables = is.hash_tables((&app.desc, n), hash)?;
     let without = |a: &ServerPlaces, b: &ServerPlaces| {
         let gone = a.of.iter().filter(|i| !b.of.contains(i)).map(|i| a.all[*i as usize].shown());
         gone.collect::<Vec<_>>().join(", ")

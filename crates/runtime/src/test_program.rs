@@ -291,6 +291,7 @@ fn spec_of(desc: Desc, sets: &[&str]) -> AppSpec {
         answer: None,
         context: None,
         run_of: None,
+        point: None,
     }));
     // SAFETY: leaked, so valid for the process.
     let program = unsafe { Program::from_table(table) }.unwrap();

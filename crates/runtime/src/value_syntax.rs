@@ -26,7 +26,9 @@ pub(crate) fn server(text: &str) -> Result<(&str, Server), String> {
         Some(Ok(w @ 1..=10_000)) => w,
         Some(_) => return Err(format!("`{text}`: the weight behind the port is a number from 1 to 10000")),
     };
-    let name = name.filter(|n| !n.is_empty()).unwrap_or_else(|| at.strip_suffix(":11211").unwrap_or(at)).to_string();
+    // twemproxy and libmemcached write addresses of IPv6 without brackets.
+    let bare = || at.strip_suffix(":11211").unwrap_or(at).replace(['[', ']'], "");
+    let name = name.filter(|n| !n.is_empty()).map_or_else(bare, str::to_string);
     Ok((at, Server { name, weight }))
 }
 

@@ -211,6 +211,9 @@ impl<'a> Mock<'a> {
             ring_n: 64,
             maglev_n: maglev.len() as u32,
             maglev: maglev.as_ptr(),
+            points: ring.as_ptr(),
+            points_n: 64,
+            _pad2: 0,
             server: servers.as_ptr(),
         };
         let ports: Vec<wl_port> = m.ports.iter().map(port).collect();

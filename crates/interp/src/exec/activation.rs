@@ -94,6 +94,8 @@ pub struct PortView<'a> {
     /// Behind the ring: the instances by remainder of a hash.
     pub slots: &'a [u32],
     pub maglev: &'a [u32],
+    /// libmemcached's ring without weights.
+    pub points: &'a [u32],
     load: &'a [u32],
     up: &'a [u8],
     servers: &'a [wl_endpoint],
@@ -264,6 +266,7 @@ impl Activation<'_> {
                     )
                 },
                 maglev: slice(port.maglev, port.maglev_n as usize),
+                points: slice(port.points, 2 * port.points_n as usize),
                 load: slice(port.load, port.n as usize),
                 up: slice(port.up, port.n as usize),
                 servers: slice(port.server, port.n as usize),

@@ -172,6 +172,7 @@ pub fn cpu_only(e: &ExprKind) -> Option<&'static str> {
         | PortFind(..)
         | Pooled { .. }
         | Ketama(..)
+        | Consistent(..)
         | Modula(..)
         | Maglev(..)
         | GroupCount(_)

@@ -372,6 +372,7 @@ fn lasts_itself(e: &ExprKind) -> bool {
         | ExprKind::Pooled { .. }
         | ExprKind::UpstreamFact(..)
         | ExprKind::Ketama(..)
+        | ExprKind::Consistent(..)
         | ExprKind::Modula(..)
         | ExprKind::Maglev(..)
         | ExprKind::GroupCount(_)

@@ -228,6 +228,7 @@ fn stays(e: &Expr) -> bool {
         | Pooled { .. }
         | UpstreamFact(..)
         | Ketama(..)
+        | Consistent(..)
         | Modula(..)
         | Maglev(..)
         | GroupCount(_)

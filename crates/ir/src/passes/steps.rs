@@ -176,6 +176,7 @@ impl<'a> Cost<'a> {
             Find { list, name } | CountOf { list, name } => self.search(list, name, false, locals),
             AnyToken { list, name, .. } => self.search(list, name, true, locals),
             Ketama(_, k) => sum(32, bytes(k)),
+            Consistent(..) => 32,
             _ => 1,
         }
     }

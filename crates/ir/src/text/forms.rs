@@ -386,6 +386,7 @@ forms! {
     "port_find" PortFind(port, address) = ["(" port ", " address ")"];
     "pooled" Pooled { port, index, key } = ["(" port ", " index ", " key ")"];
     "ketama" Ketama(port, key) = ["(" port ", " key ")"];
+    "consistent" Consistent(port, hash) = ["(" port ", " hash ")"];
     "modula" Modula(port, hash) = ["(" port ", " hash ")"];
     "maglev" Maglev(port, hash) = ["(" port ", " hash ")"];
     "group_count" GroupCount(n) = ["(" n ")"];

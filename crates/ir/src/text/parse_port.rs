@@ -42,7 +42,9 @@ impl Parser {
             if self.eat_word("param") { Value::Param(self.index()?) } else { Value::Const(self.param_value()?) };
         self.word("as")?;
         let protocols = self.list(|p| p.index().map(ProtocolId))?;
-        let (ketama, maglev) = (self.eat_word("ketama"), self.eat_word("maglev"));
+        let ketama = self.eat_word("ketama");
+        let consistent = if self.eat_word("consistent") { Some(FuncId(self.index()?)) } else { None };
+        let maglev = self.eat_word("maglev");
         let mut options = PortOptions::default();
         while let Token::Word(w) = self.peek() {
             let w = w.clone();
@@ -59,7 +61,7 @@ impl Parser {
             (_, Some(engine)) => PortKind::Frames { engine, names: value },
             _ => return self.error("expected listen, connect or an engine"),
         };
-        Ok(Port { name, kind, protocols, options, ketama, maglev, udp, carries, span: self.span()? })
+        Ok(Port { name, kind, protocols, options, ketama, consistent, maglev, udp, carries, span: self.span()? })
     }
 
     fn carries(&mut self) -> Res<Carries> {

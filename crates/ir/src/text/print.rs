@@ -522,6 +522,10 @@ impl Printer<'_> {
         if port.ketama {
             text.push_str(" ketama")
         }
+        if let Some(f) = port.consistent {
+            let name = self.m.funcs.get(f.index()).map(|f| f.name.as_str());
+            let _ = write!(text, " consistent {}", reference(name, f.0));
+        }
         if port.maglev {
             text.push_str(" maglev")
         }

@@ -340,6 +340,11 @@ impl Checker<'_> {
                 ok(self.is_bytes(k.ty) || self.is_uint_of(k.ty, 32), "a ketama key is neither bytes nor a hash")?;
                 self.bits(ty, 32)
             }
+            K::Consistent(p, k) => {
+                ok(self.port(*p)?.consistent.is_some(), "the port has no function for points")?;
+                ok(self.is_uint_of(k.ty, 32), "a hash is not a u32")?;
+                self.bits(ty, 32)
+            }
             K::Modula(p, k) => {
                 ok(self.port(*p)?.ketama, "the port is not marked for ketama")?;
                 ok(self.is_uint_of(k.ty, 32), "a hash is not a u32")?;

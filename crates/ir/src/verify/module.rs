@@ -135,6 +135,7 @@ impl Checker<'_> {
         if let Value::Param(n) = v {
             self.need((*n as usize) < self.m.params.len(), &path, "its parameter does not exist")
         }
+        self.need(self.m.points_are_hashed(p), &path, "the function for points on its ring is none");
         if let PortKind::Connect(_) = p.kind {
             let session =
                 |q: &ProtocolId| self.m.protocols.get(q.index()).is_some_and(|q| q.sharing == desc::Sharing::Session);

@@ -213,6 +213,7 @@ impl Compiler<'_> {
             protocols: vec![],
             options: PortOptions::default(),
             ketama: false,
+            consistent: None,
             udp: false,
             maglev: false,
             carries: ir::Carries::default(),

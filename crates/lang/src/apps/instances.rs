@@ -358,6 +358,7 @@ impl Lower<'_, '_> {
             protocols: vec![],
             options: PortOptions::default(),
             ketama: false,
+            consistent: None,
             udp: false,
             maglev: false,
             carries: ir::Carries::default(),

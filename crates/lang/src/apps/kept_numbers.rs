@@ -121,7 +121,9 @@ impl Search<'_> {
     #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn number(&self, e: &Expr, seen: &mut Vec<LocalId>) -> Option<PortId> {
         match &*e.kind {
-            K::Ketama(p, _) | K::Modula(p, _) | K::Maglev(p, _) | K::PortFind(p, _) => self.may_change(*p),
+            K::Ketama(p, _) | K::Consistent(p, _) | K::Modula(p, _) | K::Maglev(p, _) | K::PortFind(p, _) => {
+                self.may_change(*p)
+            }
             K::UpstreamFact(u, ir::UpstreamFact::Instance) => self.may_change(self.m.upstreams[u.index()].port),
             K::Binary(ir::BinOp::Rem, _, b) => self.may_change(length_of(b)?),
             K::Cast(a) | K::Some(a) | K::Unwrap(a) => self.number(a, seen),

@@ -247,6 +247,7 @@ impl Compiler<'_> {
             protocols,
             options,
             ketama: false,
+            consistent: None,
             udp,
             maglev: false,
             carries: ir::Carries::default(),

@@ -69,6 +69,7 @@ impl Compiler<'_> {
             protocols: vec![],
             options: PortOptions::default(),
             ketama: false,
+            consistent: None,
             udp: false,
             maglev: false,
             carries: ir::Carries { fixed: whole, ..Default::default() },

@@ -105,6 +105,7 @@ impl Lower<'_, '_> {
             Own::Ketama | Own::Modula | Own::Maglev | Own::Up | Own::Load | Own::Server | Own::Instance => {
                 self.port_fn(own, a[0], a[1], span)
             }
+            Own::Consistent => self.consistent(a[0], a[1], a[2], span),
             Own::Pooled => self.pooled(a[0], a[1], a[2]),
             Own::AnyToken => self.any_token(a[0], a[1], a[2]),
             Own::Json => {

@@ -11,6 +11,7 @@ pub mod builtins;
 pub mod calls;
 mod clause_lists;
 pub mod coerce;
+mod consistent;
 pub mod control;
 mod conversation;
 pub mod crypto;

@@ -10,6 +10,7 @@ use crate::abi::*;
 use crate::error::Error;
 use crate::large_pages::{first_line, huge_pages, placed, words};
 use crate::params::{self, Settings};
+use crate::program::point_hash::PointHash;
 use crate::program::Program;
 use crate::server_places::ServerPlaces;
 use crate::stats::{AppStats, ByPlace, Cell, CoreStats, Histogram, MergeStats, PortStats};
@@ -88,10 +89,12 @@ impl App {
     ) -> Result<Arc<App>, Error> {
         check(&program, &desc)?;
         let mut settings = params::resolve(&desc, sets)?;
-        for (port, set) in desc.ports.iter().zip(&mut settings.ports).filter(|(p, _)| p.kind.is_connect()) {
+        let mut hash = PointHash::of(&program, &settings.params);
+        for (n, set) in settings.ports.iter_mut().enumerate().filter(|(n, _)| desc.ports[*n].kind.is_connect()) {
             set.take_places(ServerPlaces::first(&set.addrs, &set.names));
-            set.tables = set.hash_tables(port);
+            set.tables = set.hash_tables((&desc, n), hash.as_mut())?;
         }
+        drop(hash);
         let settings = Arc::new(settings);
         let shared = shared.unwrap_or_else(|| Arc::new(SharedMemory::of(&program, &settings)));
         let (classes, class_numbers) = answer_classes(&desc);

@@ -2,7 +2,7 @@
 //!
 //! A request goes to another server if its own is down or cannot be reached (`failover next`). The
 //! order is that of the program's policy, so that the load of a dead server goes to all others. A
-//! server found by `ketama` or `maglev` is followed by the next ones on its ring or in its table.
+//! server found by `ketama`, `consistent` or `maglev` is followed by the next ones on its ring or in its table.
 //! Each other request begins its round at another place.
 
 use super::types::{Order, Target};
@@ -12,7 +12,7 @@ use wireloom_ir::desc::Failover;
 
 /// A round that begins at the server in bits 0 to 31.
 const TURN: u64 = 3 << 32;
-const KIND: u64 = 3 << 32;
+const KIND: u64 = 7 << 32;
 
 impl Core {
     /// The order of a request for this server, which the program has named by its instance.
@@ -23,6 +23,7 @@ impl Core {
         let found = match place & KIND {
             _ if place == 0 || place >> 48 != to.p as u64 || seen.older_places(to.p).is_some() => None,
             WL_P_RING => seen.last().ports[to.p].tables.points().get(2 * at + 1),
+            WL_P_POINTS => seen.last().ports[to.p].tables.unweighted.get(2 * at + 1),
             WL_P_MAGLEV => seen.last().ports[to.p].tables.maglev.get(at),
             _ => None,
         };
@@ -68,6 +69,7 @@ impl Core {
         let (n, from, tables) = (port.places.len(), order.place as u32 as usize, &app.seen.last().ports[at.p].tables);
         let list = match order.place & KIND {
             WL_P_RING => tables.points(),
+            WL_P_POINTS => &tables.unweighted,
             WL_P_MAGLEV => &tables.maglev,
             _ => {
                 let (first, others) = origin.map_or((0, n), |k| (k + 1, n - 1));
@@ -77,8 +79,8 @@ impl Core {
                 return Some(place(server(k)));
             }
         };
-        // Of a ring every second number is an instance.
-        let (step, first) = if order.place & KIND == WL_P_RING { (2, 1) } else { (1, 0) };
+        // Of rings every second number is an instance.
+        let (step, first) = if order.place & KIND == WL_P_MAGLEV { (1, 0) } else { (2, 1) };
         let points = list.len() / step;
         seen.clear();
         seen.resize(n, false);

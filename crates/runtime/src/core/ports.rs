@@ -279,6 +279,9 @@ pub fn shown(ports: &[Port], settings: &Settings) -> Box<[wl_port]> {
         ring_n: set.tables.ring.points,
         maglev_n: set.tables.maglev.len() as u32,
         maglev: ptr(&set.tables.maglev),
+        points: ptr(&set.tables.unweighted),
+        points_n: set.tables.unweighted.len() as u32 / 2,
+        _pad2: 0,
         server: if set.shown.is_empty() { std::ptr::null() } else { set.shown.as_ptr() },
     });
     each.collect()

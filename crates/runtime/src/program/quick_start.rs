@@ -46,6 +46,7 @@ impl Tiers {
         table.interim = table.interim.map(|_| interim as _);
         table.note = table.note.map(|_| note as _);
         table.answer = table.answer.map(|_| answer as _);
+        table.point = table.point.map(|_| point as _);
         table.cancel = table.cancel.map(|_| cancel as _);
         let units = quick
             .units
@@ -96,6 +97,7 @@ fn alike(a: &Program, b: &Program) -> bool {
             Some(t.cancel.is_some()),
             Some(t.note.is_some()),
             Some(t.answer.is_some()),
+            Some(t.point.is_some()),
             packets,
         ]
     };
@@ -140,6 +142,14 @@ unsafe extern "C" fn init_core(this: *mut c_void, core: *mut wl_core) {
         if let Some(f) = t.init_core {
             f(t.self_, core)
         }
+    }
+}
+
+unsafe extern "C" fn point(this: *mut c_void, core: *mut wl_core, port: u32, name: wl_bytes) -> u32 {
+    // SAFETY: as said above.
+    unsafe {
+        let t = code(this).table();
+        t.point.map_or(0, |f| f(t.self_, core, port, name))
     }
 }
 
