@@ -11,6 +11,7 @@
 
 mod apps;
 mod body;
+mod clauses_alone;
 mod compiler;
 mod consts;
 mod conversation_clauses;
@@ -142,7 +143,7 @@ fn program(cx: &mut compiler::Compiler, wanted: Option<&str>) {
     // Code that cannot be read, or is too large already, is not checked further.
     if !cx.diags.iter().any(|d| d.code.starts_with("E01") || TOO_LARGE.contains(&d.code)) {
         elements(cx);
-        cx.forwards_alone();
+        cx.clauses_alone();
     }
     unused::warn(cx);
 }

@@ -170,6 +170,14 @@ impl Compiler<'_> {
         Ok(args)
     }
 
+    /// A default is checked although the parameter has been given something.
+    pub fn default_alone(&mut self, owner: ModId, instance: &Ident, p: &ast::Param, default: Option<&Expr>) {
+        if let Some(e) = default.filter(|_| instance.name == IT) {
+            let made = self.default_arg(owner, p, e);
+            self.settle(made, e.span);
+        }
+    }
+
     /// A message that is no packet comes in; nobody waits for an answer.
     fn pass_value(&mut self, module: ModId, e: &ast::Element, to: ast::Node, ty: &ast::Type) -> R<()> {
         let t = self.ty_in(&crate::apps::scope::any_types(module, e), module, ty)?;
