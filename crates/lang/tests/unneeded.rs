@@ -5,7 +5,7 @@ use wireloom_lang::compile;
 use wireloom_syntax::parser::{CLAUSES, MEMBERS};
 use wireloom_syntax::MemoryWorld;
 
-/// What stands for the value in question.
+/// Places of the value in question have this word.
 const HERE: &str = "HERE";
 
 /// The codes of a program's errors.
@@ -155,7 +155,7 @@ fn members_of_elements() {
         format!("{F}element E {{ in x: packet  out y: packet\n{rest}\n{member}\n}}\n")
     };
     try_each(OF_ELEMENTS, element);
-    // What stands in an app, but not in elements, has its values there.
+    // Words of apps only have their values there.
     let elsewhere = ["in", "out", "counter", "meter", "global", "port", "segment", "export", "link"];
     let services = ["session", "request", "cache"];
     covers(MEMBERS, &[OF_ELEMENTS], &[&elsewhere[..], &services].concat());
