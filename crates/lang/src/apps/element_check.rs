@@ -53,9 +53,9 @@ impl Compiler<'_> {
         let mut begun = new();
         for id in own {
             let ItemKind::Element(e) = &self.names.items[*id].item.kind else { continue };
-            let ways = e.members.iter().filter_map(|m| match &m.kind {
-                MemberKind::In { ty, .. } | MemberKind::Out { ty, .. } if e.types.is_empty() => Some(ty),
-                _ => None,
+            let ways = e.members.iter().filter_map(|m| {
+                let (MemberKind::In { ty, .. } | MemberKind::Out { ty, .. }) = &m.kind else { return None };
+                e.types.is_empty().then_some(ty)
             });
             for ty in ways {
                 // A type in error is told of in each element.
