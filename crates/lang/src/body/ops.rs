@@ -133,11 +133,15 @@ impl Lower<'_, '_> {
     }
 
     pub fn involved(&mut self, span: Span) -> Reported {
-        self.cx.report(
-            Diagnostic::error("E0430", span, "this is too involved here")
-                .label("needs statements")
-                .hint("put it into a function"),
-        )
+        // A function that needs statements itself is no way out.
+        let called = self.cx.map.file(span.file).and_then(|f| f.text.get(span.start as usize..span.end as usize));
+        let hint = if called.is_some_and(|text| text.ends_with(')')) {
+            "units and clauses have values of their message only: ask for it in a handler"
+        } else {
+            "put it into a function; what tables hold is asked for in a handler"
+        };
+        let d = Diagnostic::error("E0430", span, "this is too involved here");
+        self.cx.report(d.label("needs statements").hint(hint))
     }
 
     /// `x in {…}`, `x in a..b`, `k in table`, `b in charset`.
