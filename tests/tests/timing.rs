@@ -3,6 +3,7 @@
 //!
 //! One binary: `cargo test -p wireloom-tests --test timing -- NAME::` runs one file of it.
 
+mod check_times;
 mod cli;
 mod cores;
 mod drain;

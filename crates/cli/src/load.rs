@@ -129,14 +129,15 @@ fn compile(path: &Path) -> Vec<Checked> {
 /// A result per app; of a file in error or without apps, one.
 fn compile_apps(path: &Path) -> Vec<Checked> {
     let (path, app) = target(path);
-    let mut first = wireloom_lang::compile(&CliWorld::new(), &path, app.as_deref());
+    let world = CliWorld::new();
+    let mut all = match &app {
+        Some(_) => vec![wireloom_lang::compile(&world, &path, app.as_deref())],
+        None => wireloom_lang::compile_apps(&world, &path),
+    };
     if !path.exists() {
-        first.diagnostics =
-            first.diagnostics.into_iter().map(|d| if d.code == "E0010" { hint_of_file(d, &path) } else { d }).collect();
+        let told = std::mem::take(&mut all[0].diagnostics).into_iter();
+        all[0].diagnostics = told.map(|d| if d.code == "E0010" { hint_of_file(d, &path) } else { d }).collect();
     }
-    let others: Vec<String> = if app.is_some() { Vec::new() } else { first.apps.iter().skip(1).cloned().collect() };
-    let mut all = vec![first];
-    all.extend(others.iter().map(|app| wireloom_lang::compile(&CliWorld::new(), &path, Some(app))));
     all
 }
 

@@ -49,6 +49,7 @@ pub type R<T> = Result<T, Reported>;
 
 pub use crate::ty::{T_BOOL, T_U16, T_U32, T_U64, T_U8};
 
+#[derive(Clone)]
 pub struct Compiler<'a> {
     /// Type parameters stand for any type: an element is checked by itself.
     pub any_types: bool,
@@ -74,6 +75,8 @@ pub struct Compiler<'a> {
     pub caches: Vec<Rc<Cache>>,
     pub elements_in_c: Vec<ir::Module>,
     pub call_sites: Vec<CallSite>,
+    /// While the signals of tables are made.
+    pub signal_names: std::collections::HashSet<String>,
     /// Units made of records, and their byte order.
     pub record_units: HashMap<ir::UnitId, (ir::RecordId, bool)>,
     /// Enums whose values are text: the longest, and all in order of the variants.
@@ -167,6 +170,7 @@ impl<'a> Compiler<'a> {
             caches: Vec::new(),
             elements_in_c: Vec::new(),
             call_sites: Vec::new(),
+            signal_names: Default::default(),
             record_units: HashMap::new(),
             texts: HashMap::new(),
             fault_ids: HashMap::new(),

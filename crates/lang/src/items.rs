@@ -96,7 +96,7 @@ pub struct FieldSays {
 }
 
 /// Members of conversations that an app holds, and those whose change of protocol demands it.
-#[derive(Default)]
+#[derive(Default, Clone)]
 pub struct Holds {
     pub there: Vec<ir::Peer>,
     pub needed: Vec<(ir::Peer, Span)>,

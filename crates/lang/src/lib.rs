@@ -11,6 +11,7 @@
 
 mod apps;
 mod body;
+mod clauses_alone;
 mod compiler;
 mod consts;
 mod conversation_clauses;
@@ -29,6 +30,7 @@ mod unused;
 mod val;
 
 use std::path::Path;
+use std::sync::Arc;
 use wireloom_ir as ir;
 use wireloom_syntax::ast::{self, Item, ItemKind};
 use wireloom_syntax::{diagnostic, Diagnostic, SourceMap, World};
@@ -40,7 +42,7 @@ pub struct Checked {
     pub diagnostics: Vec<Diagnostic>,
     /// Each element in C by itself, whether or not the module has one.
     pub elements_in_c: Vec<ir::Module>,
-    pub map: SourceMap,
+    pub map: Arc<SourceMap>,
     /// The apps of the file, in its order.
     pub apps: Vec<String>,
     /// How many tests of elements it has: see [`compile_test`].
@@ -56,7 +58,29 @@ impl Checked {
 /// Checks and lowers a file: its app (the one named, or its first one), and everything else it
 /// holds. A file without an app gives a module of its units, functions and tests.
 pub fn compile(world: &dyn World, main: &Path, app: Option<&str>) -> Checked {
-    checked(world, main, |cx| program(cx, app))
+    checked(world, main, |cx| program(cx, app, &mut Apart::default()))
+}
+
+/// Checks and lowers each app of a file; one result of a file in error or without apps. The file is
+/// read once, and what stands outside of the apps is told with the first one.
+pub fn compile_apps(world: &dyn World, main: &Path) -> Vec<Checked> {
+    let read = Read::of(world, main);
+    let mut apart = Apart::default();
+    let mut all = vec![read.checked(world, |cx| program(cx, None, &mut apart))];
+    let others: Vec<String> = all[0].apps.iter().skip(1).cloned().collect();
+    all.extend(others.iter().map(|app| read.checked(world, |cx| program(cx, Some(app), &mut apart))));
+    // Elements in C are compiled with an app that has no errors.
+    let in_c: Vec<_> = all.iter_mut().flat_map(|c| std::mem::take(&mut c.elements_in_c)).collect();
+    let good = all.iter().position(|c| !c.has_errors()).unwrap_or(0);
+    all[good].elements_in_c = in_c;
+    all
+}
+
+/// Checks apart from the apps that are done.
+#[derive(Default)]
+struct Apart {
+    elements: bool,
+    unused: bool,
 }
 
 /// Checks and lowers the n-th test of an element in a file. It is an app around an instance of the
@@ -78,38 +102,55 @@ pub fn compile_test(world: &dyn World, main: &Path, n: usize) -> Checked {
 #[doc(hidden)]
 pub fn compile_losing_tests(world: &dyn World, main: &Path) -> Checked {
     checked(world, main, |cx| {
-        program(cx, None);
+        program(cx, None, &mut Apart::default());
         cx.m.tests.clear();
         all_tests_are_there(cx, None);
     })
 }
 
 fn checked(world: &dyn World, main: &Path, lower: impl FnOnce(&mut compiler::Compiler)) -> Checked {
-    let mut map = SourceMap::new();
-    let mut diagnostics = Vec::new();
-    let names = names::load(world, main, &mut map, &mut diagnostics);
-    let mut cx = compiler::Compiler::new(world, &map, names);
-    // An error of the parser at a place is not repeated in other words.
-    cx.diags = diagnostics;
-    if !cx.names.modules.is_empty() {
-        lower(&mut cx);
-        cx.refuse_untold();
+    Read::of(world, main).checked(world, lower)
+}
+
+/// A file and the modules that it uses, as they were read.
+struct Read {
+    map: Arc<SourceMap>,
+    names: names::Names,
+    diagnostics: Vec<Diagnostic>,
+}
+
+impl Read {
+    fn of(world: &dyn World, main: &Path) -> Self {
+        let mut map = SourceMap::new();
+        let mut diagnostics = Vec::new();
+        let names = names::load(world, main, &mut map, &mut diagnostics);
+        Read { map: Arc::new(map), names, diagnostics }
     }
-    let mut diagnostics = std::mem::take(&mut cx.diags);
-    let module = std::mem::take(&mut cx.m);
-    let elements_in_c = std::mem::take(&mut cx.elements_in_c);
-    let apps = apps(&cx).iter().filter_map(|i| compiler::item_name(i).map(str::to_string)).collect();
-    let element_tests = if cx.names.modules.is_empty() { 0 } else { cx.element_tests().len() };
-    drop(cx);
-    diagnostic::sort(&mut diagnostics);
-    let module = (!diagnostics.iter().any(Diagnostic::is_error)).then_some(module);
-    Checked { module, diagnostics, elements_in_c, map, apps, element_tests }
+
+    fn checked(&self, world: &dyn World, lower: impl FnOnce(&mut compiler::Compiler)) -> Checked {
+        let mut cx = compiler::Compiler::new(world, &self.map, self.names.clone());
+        // An error of the parser at a place is not repeated in other words.
+        cx.diags = self.diagnostics.clone();
+        if !cx.names.modules.is_empty() {
+            lower(&mut cx);
+            cx.refuse_untold();
+        }
+        let mut diagnostics = std::mem::take(&mut cx.diags);
+        let module = std::mem::take(&mut cx.m);
+        let elements_in_c = std::mem::take(&mut cx.elements_in_c);
+        let apps = apps(&cx).iter().filter_map(|i| compiler::item_name(i).map(str::to_string)).collect();
+        let element_tests = if cx.names.modules.is_empty() { 0 } else { cx.element_tests().len() };
+        drop(cx);
+        diagnostic::sort(&mut diagnostics);
+        let module = (!diagnostics.iter().any(Diagnostic::is_error)).then_some(module);
+        Checked { module, diagnostics, elements_in_c, map: self.map.clone(), apps, element_tests }
+    }
 }
 
 /// The codes for programs that are too large for the compiler.
 const TOO_LARGE: &[&str] = &["E0504", "E0506", "E0508", "E0509", "E0510", "E0512"];
 
-fn program(cx: &mut compiler::Compiler, wanted: Option<&str>) {
+fn program(cx: &mut compiler::Compiler, wanted: Option<&str>, apart: &mut Apart) {
     let main: Vec<_> = (0..cx.names.items.len()).filter(|i| cx.names.items[*i].module == 0).collect();
     for id in &main {
         let item = cx.names.items[*id].item.clone();
@@ -141,10 +182,12 @@ fn program(cx: &mut compiler::Compiler, wanted: Option<&str>) {
     cx.check_devices();
     // Code that cannot be read, or is too large already, is not checked further.
     if !cx.diags.iter().any(|d| d.code.starts_with("E01") || TOO_LARGE.contains(&d.code)) {
-        elements(cx);
-        cx.forwards_alone();
+        if !std::mem::replace(&mut apart.elements, true) {
+            elements(cx);
+        }
+        cx.clauses_alone();
     }
-    unused::warn(cx);
+    apart.unused = apart.unused || unused::warn(cx);
 }
 
 /// Every test of the file's functions, and of the app, is in the module, or an error tells why not.
@@ -171,8 +214,10 @@ fn test_is_there(cx: &mut compiler::Compiler, at: ast::Span) {
 
 /// Each element by itself. Errors that its use in the app has reported are not repeated.
 fn elements(cx: &mut compiler::Compiler) {
-    for id in cx.own_elements() {
-        let alone = cx.element_alone(id);
+    let own = cx.own_elements();
+    let begun = cx.begun_elements(&own);
+    for id in own {
+        let alone = begun.element_alone(id);
         cx.elements_in_c.extend(alone.module);
         if let Some(span) = alone.untold {
             cx.must_be_told(span);

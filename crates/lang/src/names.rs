@@ -20,7 +20,7 @@ pub struct Module {
     pub path: PathBuf,
     /// Dotted names by which it is used; for messages: the last part.
     pub name: String,
-    pub names: HashMap<String, (ItemId, Span)>,
+    pub names: Rc<HashMap<String, (ItemId, Span)>>,
     pub uses: Vec<Import>,
 }
 
@@ -39,14 +39,13 @@ pub struct Import {
 pub struct Entry {
     pub module: ModId,
     pub item: Rc<Item>,
-    pub used: bool,
 }
 
-/// All modules reachable from the main file.
+/// All modules reachable from the main file. Copies share what is known of items.
 #[derive(Clone)]
 pub struct Names {
     pub modules: Vec<Module>,
-    pub items: Vec<Entry>,
+    pub items: Rc<Vec<Entry>>,
     /// `std.packet`, whose items packet programs use without `use`.
     pub packet: Option<ModId>,
 }
@@ -73,7 +72,7 @@ struct Loader<'a> {
 
 /// Reads the main file and all files that it uses; module 0 is the main file.
 pub fn load(world: &dyn World, main: &Path, map: &mut SourceMap, diags: &mut Vec<Diagnostic>) -> Names {
-    let names = Names { modules: Vec::new(), items: Vec::new(), packet: None };
+    let names = Names { modules: Vec::new(), items: Rc::default(), packet: None };
     let mut loader = Loader { world, map, diags, names, by_path: HashMap::new() };
     loader.module(main, None);
     loader.packets(main);
@@ -98,7 +97,7 @@ impl Loader<'_> {
         let id = self.names.modules.len();
         self.by_path.insert(path.to_path_buf(), id);
         let name = path.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
-        self.names.modules.push(Module { path: path.to_path_buf(), name, names: HashMap::new(), uses: Vec::new() });
+        self.names.modules.push(Module { path: path.to_path_buf(), name, names: Rc::default(), uses: Vec::new() });
         for item in parsed.file.items {
             self.item(id, item);
         }
@@ -140,7 +139,7 @@ impl Loader<'_> {
             ItemKind::Test(_) => vec![],
         };
         for name in names {
-            let table = &mut self.names.modules[module].names;
+            let table = Rc::make_mut(&mut self.names.modules[module].names);
             if let Some((_, first)) = table.get(&name.name) {
                 let first = *first;
                 self.diags.push(
@@ -153,7 +152,7 @@ impl Loader<'_> {
             }
             table.insert(name.name, (id, name.span));
         }
-        self.names.items.push(Entry { module, item: Rc::new(item), used: false });
+        Rc::make_mut(&mut self.names.items).push(Entry { module, item: Rc::new(item) });
     }
 
     /// A module whose last name differs by one letter, or by the order of two.
@@ -240,7 +239,6 @@ impl Names {
     pub fn find(&mut self, module: ModId, parts: &[&str]) -> Option<(Meaning, usize)> {
         let first = *parts.first()?;
         if let Some(&(id, _)) = self.modules.get(module)?.names.get(first) {
-            self.items[id].used |= self.items[id].module != module;
             return Some((Meaning::Item(id), 1));
         }
         let Some(at) = self.modules[module].uses.iter().position(|u| match &u.item {
@@ -251,7 +249,6 @@ impl Names {
             }
         }) else {
             let id = self.modules.get(self.packet?)?.names.get(first)?.0;
-            self.items[id].used = true;
             return Some((Meaning::Item(id), 1));
         };
         let u = &mut self.modules[module].uses[at];
@@ -268,9 +265,6 @@ impl Names {
                 _ => (Meaning::Module, taken),
             },
         };
-        if let Meaning::Item(id) = found {
-            self.items[id].used = true;
-        }
         Some((found, taken))
     }
 

@@ -645,67 +645,6 @@ impl Compiler<'_> {
         Ok(body)
     }
 
-    /// The `forward` blocks of the main file's protocols that nobody has needed, by themselves.
-    /// Their output goes nowhere.
-    pub fn forwards_alone(&mut self) {
-        for i in 0..self.protocols.len() {
-            let id = ir::ProtocolId(i as u32);
-            let info = self.protocols[i].clone();
-            let ast::ItemKind::Protocol(p) = &info.ast.kind else { continue };
-            for response in [false, true] {
-                let Some(clause) = p
-                    .clauses
-                    .iter()
-                    .find(|c| matches!(c.kind, ClauseKind::Forward { response: r, .. } if r == response))
-                else {
-                    continue;
-                };
-                let unit = if response { info.response } else { Some(info.request) };
-                let (Some(unit), 0) = (unit, info.module) else { continue };
-                if self.forwarded.contains(&(id, response)) {
-                    continue;
-                }
-                let (module, before) = (self.m.clone(), self.diags.len());
-                self.forward_alone(id, unit, response, clause.span);
-                self.m = module;
-                // An error that was reported for another use is not reported again.
-                let told = self.diags.split_off(before);
-                for d in told {
-                    if !self.diags.iter().any(|o| o.code == d.code && o.span() == d.span()) {
-                        self.diags.push(d);
-                    }
-                }
-            }
-        }
-    }
-
-    fn forward_alone(&mut self, id: ir::ProtocolId, unit: ir::UnitId, response: bool, span: Span) {
-        let module = self.protocols[id.index()].module;
-        let place = format!("protocol {}: forward", self.m.protocols[id.index()].name);
-        let mut l = Lower::new(self, module, Kind::Handler);
-        l.place = place;
-        let msg = l.new_local(if response { "response" } else { "request" }, &Ty::Msg(unit));
-        l.handler = Some(HandlerCtx {
-            port: ir::PortId(u32::MAX),
-            protocol: id,
-            req: msg,
-            one_way: false,
-            no_reply: false,
-            greeting: false,
-        });
-        let passed = Outgoing {
-            unit,
-            kind: OutKind::Pass { msg, edits: vec![], copy: 0 },
-            fields: vec![],
-            run: None,
-            params: vec![],
-            ends: None,
-            validity: Validity::Sure,
-        };
-        let made = l.forwarded(&passed, id, response, span);
-        l.cx.settle(made, span);
-    }
-
     /// Interim answers are edited as others are, where the protocol has edits: no handler sees
     /// them.
     fn on_interim(&mut self, module: ModId, id: ir::ProtocolId, p: &ast::Protocol) -> R<()> {

@@ -15,15 +15,15 @@ use wireloom_syntax::Diagnostic;
 /// The app of a library's file that shows how to use it: the file's items are for others.
 const EXAMPLE: &str = "example";
 
-pub fn warn(cx: &mut Compiler) {
-    // Lines that could not be read may use them.
+/// Whether it could tell: lines that could not be read may use them.
+pub fn warn(cx: &mut Compiler) -> bool {
     if cx.diags.iter().any(Diagnostic::is_error) {
-        return;
+        return false;
     }
     modules(cx);
     let own: Vec<_> = cx.names.items.iter().filter(|e| e.module == 0).map(|e| e.item.clone()).collect();
-    let Some(file) = own.first().map(|i| i.span.file) else { return };
-    let Some(source) = cx.map.file(file) else { return };
+    let Some(file) = own.first().map(|i| i.span.file) else { return true };
+    let Some(source) = cx.map.file(file) else { return true };
     let words = Words::of(&source.text, file);
     let mut found = Vec::new();
     for item in &own {
@@ -36,6 +36,7 @@ pub fn warn(cx: &mut Compiler) {
     for d in found {
         cx.report(d);
     }
+    true
 }
 
 /// Where each word stands that is no field (`.word`), in the order of the text.

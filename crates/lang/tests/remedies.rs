@@ -131,6 +131,14 @@ const REMEDIES: &[(Part, &str, &str)] = &[
     (Items("unit H { n: u16le }\nunit Q { xs: list<H, 5> to end }\n"), "E0201", "`u16 little`"),
     (Items("unit H { n: be32 }\nunit Q { h: H  xs: list<H, 5> to end }\n"), "E0201", "`u16 big`"),
     (Items("fn f(n: uint32_t) -> u8 = 1\n"), "E0201", "integers are `u8` to `u64`"),
+    (Items("fn f() -> u8 { let k }\n"), "E0101", "write `let name = value`"),
+    (
+        Items(
+            "table t: u8 -> u8 { capacity 8 }\nfn f(a: u8) -> bool { t[a] is some(_) }\nunit U { a: u8  require f(a) }\n",
+        ),
+        "E0430",
+        "ask for it in a handler",
+    ),
 ];
 
 #[test]

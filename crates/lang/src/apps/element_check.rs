@@ -47,6 +47,30 @@ impl Compiler<'_> {
             .collect()
     }
 
+    /// The check of each element begins with this compilation, which knows the types of their ways.
+    pub fn begun_elements(&self, own: &[ItemId]) -> Self {
+        let new = || Compiler::new(self.world, self.map, self.names.clone());
+        let mut begun = new();
+        for id in own {
+            let ItemKind::Element(e) = &self.names.items[*id].item.kind else { continue };
+            let ways = e.members.iter().filter_map(|m| {
+                let (MemberKind::In { ty, .. } | MemberKind::Out { ty, .. }) = &m.kind else { return None };
+                e.types.is_empty().then_some(ty)
+            });
+            for ty in ways {
+                // A type in error is told of in each element.
+                if begun.ty(0, ty).is_err() {
+                    return new();
+                }
+            }
+        }
+        if begun.diags.is_empty() {
+            begun
+        } else {
+            new()
+        }
+    }
+
     /// Errors of an element by itself, independent of its uses; and the program of an element in C
     /// without errors.
     pub fn element_alone(&self, id: ItemId) -> Alone {
@@ -71,7 +95,7 @@ impl Compiler<'_> {
 
     /// `constant`: the number that parameters have.
     fn attempt(&self, e: &ast::Element, constant: Option<u64>) -> Alone {
-        let mut cx = Compiler::new(self.world, self.map, self.names.clone());
+        let mut cx = self.clone();
         cx.any_types = !e.types.is_empty();
         let made = cx.stand_alone(0, e, constant);
         cx.settle(made, e.name.span);
@@ -168,6 +192,14 @@ impl Compiler<'_> {
             });
         }
         Ok(args)
+    }
+
+    /// A default is checked although the parameter has been given something.
+    pub fn default_alone(&mut self, owner: ModId, instance: &Ident, p: &ast::Param, default: Option<&Expr>) {
+        if let Some(e) = default.filter(|_| instance.name == IT) {
+            let made = self.default_arg(owner, p, e);
+            self.settle(made, e.span);
+        }
     }
 
     /// A message that is no packet comes in; nobody waits for an answer.

@@ -178,7 +178,7 @@ impl Compiler<'_> {
         Ok(AppName::Const(v?))
     }
 
-    fn default_arg(&mut self, owner: ModId, p: &ast::Param, e: &Expr) -> R<AppName> {
+    pub fn default_arg(&mut self, owner: ModId, p: &ast::Param, e: &Expr) -> R<AppName> {
         if let ast::TypeKind::Fn(params, ret) = &p.ty.kind {
             let scope = self.app.clone();
             return self.given_function((owner, &scope), (params, ret), owner, Some(e), e.span);
@@ -203,7 +203,10 @@ impl Compiler<'_> {
                 }
                 MemberKind::Param(p) => {
                     let v = match (given.next().flatten(), &p.default) {
-                        (Some(v), _) => v,
+                        (Some(v), default) => {
+                            self.default_alone(owner, name, p, default.as_ref());
+                            v
+                        }
                         (None, Some(e)) => self.default_arg(owner, p, e)?,
                         (None, None) => {
                             return Err(self.error(

@@ -381,7 +381,7 @@ impl Compiler<'_> {
 }
 
 /// The protocol's own answers (`on request`) stand before its handler's own statements.
-fn own_answers(l: &mut Lower, info: &crate::items::ProtocolInfo, req: ir::LocalId) -> R<()> {
+pub fn own_answers(l: &mut Lower, info: &crate::items::ProtocolInfo, req: ir::LocalId) -> R<()> {
     let ast::ItemKind::Protocol(p) = &info.ast.kind else { return Ok(()) };
     for c in &p.clauses {
         let ast::ClauseKind::OnRequest { name, guard, body } = &c.kind else { continue };

@@ -348,10 +348,14 @@ impl Compiler<'_> {
                 let x = v.kind.into_pure().ok_or(Reported)?;
                 Ok((Value::Const(ParamValue::UInt(crate::ir_builder::as_int(&x).unwrap_or(0) as u64)), None))
             }
-            _ => Err(self.report(
-                Diagnostic::error("E0615", e.span, "expected an endpoint or a list of endpoints")
-                    .hint("a `param servers: list<endpoint, 64>`, or `127.0.0.1:11211`"),
-            )),
+            _ => {
+                // A name that nobody knows is told as such.
+                if matches!(&*e.kind, ExprKind::Name(n) if !self.app.has(&n.name)) {
+                    self.constant(module, e, None)?;
+                }
+                let d = Diagnostic::error("E0615", e.span, "expected an endpoint or a list of endpoints");
+                Err(self.report(d.hint("a `param servers: list<endpoint, 64>`, or `127.0.0.1:11211`")))
+            }
         }
     }
 

@@ -69,6 +69,7 @@ impl Compiler<'_> {
 
     /// Signals of all tables of the app.
     pub fn table_signals(&mut self) {
+        self.signal_names = self.m.signals.iter().map(|s| s.name.clone()).collect();
         for n in 0..self.m.tables.len() {
             let id = TableId(n as u32);
             let table = self.m.tables[n].clone();
@@ -230,7 +231,7 @@ impl Compiler<'_> {
         make: &dyn Fn(&mut Lower, &EntryType) -> R<SignalResult>,
     ) -> R<()> {
         let name = format!("{table}.{what}");
-        if self.m.signals.iter().any(|s| s.name == name)
+        if self.signal_names.contains(&name)
             || what == "insert" && !entry.settable
             || what == "get" && !entry.readable
             || what == "next" && !entry.listed
@@ -262,6 +263,7 @@ impl Compiler<'_> {
         let body = l.body();
         let at = self.span(span);
         let index = self.m.signals.len() as u32;
+        self.signal_names.insert(name.clone());
         self.m.signals.push(ir::Signal {
             name: name.clone(),
             doc: doc.to_string(),

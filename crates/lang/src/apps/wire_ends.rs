@@ -53,6 +53,7 @@ pub struct Entrance {
 }
 
 /// An input of the program.
+#[derive(Clone)]
 pub struct Pending {
     pub(super) key: String,
     pub(super) id: ir::InputId,
@@ -100,6 +101,7 @@ pub struct From {
 }
 
 /// A port back into the program, whose handler is still to be made.
+#[derive(Clone)]
 pub struct Loop {
     pub(super) key: String,
     pub(super) port: ir::PortId,

@@ -535,6 +535,16 @@ impl Compiler<'_> {
 }
 
 impl Lower<'_, '_> {
+    /// The value of a body's last `let`, if it stands on a line of its own.
+    fn value_of_last_line(&self, body: &FnBody) -> Option<Span> {
+        let FnBody::Block(block) = body else { return None };
+        let last = block.stmts.last()?;
+        let wireloom_syntax::ast::StmtKind::Let { value, .. } = &last.kind else { return None };
+        let text = &self.cx.map.file(last.span.file)?.text;
+        let before = text.get(last.span.start as usize..value.span.start as usize)?;
+        before.contains('\n').then_some(value.span)
+    }
+
     fn function_body(&mut self, info: &FnInfo) -> R<()> {
         let (v, span) = match &info.ast.body {
             FnBody::Expr(e) => (self.expr_may_leave(e, Some(&info.ret))?, e.span),
@@ -558,15 +568,14 @@ impl Lower<'_, '_> {
                 return Err(Reported);
             }
             let want = self.show(&info.ret);
-            return Err(self.cx.report(
-                Diagnostic::error(
-                    "E0301",
-                    info.ast.name.span,
-                    format!("`{}` must give {want} on every way", info.name),
-                )
-                .label("ends without a value")
-                .hint("its last line is its value: an expression without `let`, or `return …`"),
-            ));
+            let text = format!("`{}` must give {want} on every way", info.name);
+            let d = Diagnostic::error("E0301", info.ast.name.span, text).label("ends without a value");
+            return Err(self.cx.report(match self.value_of_last_line(&info.ast.body) {
+                Some(value) => d
+                    .also(value, "the value of the `let` above")
+                    .hint("a `let` with nothing behind its `=` takes the next line: write its value there"),
+                None => d.hint("its last line is its value: an expression without `let`, or `return …`"),
+            }));
         }
         let e = self.coerce(v, &info.ret, span)?;
         self.push(span, StmtKind::Return(Some(e)));

@@ -133,11 +133,15 @@ impl Lower<'_, '_> {
     }
 
     pub fn involved(&mut self, span: Span) -> Reported {
-        self.cx.report(
-            Diagnostic::error("E0430", span, "this is too involved here")
-                .label("needs statements")
-                .hint("put it into a function"),
-        )
+        // A function that needs statements itself is no way out.
+        let called = self.cx.map.file(span.file).and_then(|f| f.text.get(span.start as usize..span.end as usize));
+        let hint = if called.is_some_and(|text| text.ends_with(')')) {
+            "units and clauses have values of their message only: ask for it in a handler"
+        } else {
+            "put it into a function; what tables hold is asked for in a handler"
+        };
+        let d = Diagnostic::error("E0430", span, "this is too involved here");
+        self.cx.report(d.label("needs statements").hint(hint))
     }
 
     /// `x in {…}`, `x in a..b`, `k in table`, `b in charset`.
@@ -168,10 +172,7 @@ impl Lower<'_, '_> {
                 let ast::ExprKind::Set(items) = &*b.kind else {
                     // A name that nobody knows is told as such.
                     self.expr(b, None)?;
-                    return Err(self.cx.report(
-                        Diagnostic::error("E0301", b.span, "expected a set `{…}`, a range or a table")
-                            .label("is none of these"),
-                    ));
+                    return Err(self.no_set(b.span));
                 };
                 self.cx.set_has_items(items, b.span)?;
                 let mut all = Vec::with_capacity(items.len());
@@ -184,7 +185,16 @@ impl Lower<'_, '_> {
         }
     }
 
+    fn no_set(&mut self, span: Span) -> Reported {
+        let d = Diagnostic::error("E0301", span, "expected a set `{…}`, a range or a table");
+        self.cx.report(d.label("is none of these").hint("items of a list are asked by `list.any(|x| x == value)`"))
+    }
+
     fn in_numbers(&mut self, e: X, ty: &Ty, set: &Expr) -> R<Val> {
+        if matches!(&*set.kind, ast::ExprKind::Name(n) if self.lookup(&n.name).is_some() || self.cx.app.has(&n.name)) {
+            self.expr(set, None)?;
+            return Err(self.no_set(set.span));
+        }
         let constant = match &*set.kind {
             ast::ExprKind::Set(items) => items.iter().all(|i| self.is_constant(i)),
             _ => true,

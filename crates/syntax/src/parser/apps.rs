@@ -677,6 +677,17 @@ impl Parser<'_> {
         Ok(Node { span: self.since(start), kind })
     }
 
+    /// A condition that begins behind a node, on its line, was read as a part of it.
+    fn way_ends(&mut self) -> P<()> {
+        const GOES_ON: &[&str] = &["==", "!=", "<", "<=", ">", ">=", "&", "=>"];
+        if self.token(0).newline || !(GOES_ON.iter().any(|s| self.at_sign(s)) || self.at_word("in")) {
+            return Ok(());
+        }
+        self.unexpected_with("`,`, `->` or a new line", |d| {
+            d.hint("ways of a `match` stand on lines of their own, or have `,` between them")
+        })
+    }
+
     fn node_kind(&mut self) -> P<NodeKind> {
         if self.at_word("merge") && self.word_at(1, "by") {
             return self.merge();
@@ -698,6 +709,7 @@ impl Parser<'_> {
                             p.bump();
                             nodes.push(p.node()?);
                         }
+                        p.way_ends()?;
                         Ok((cond, nodes))
                     })
                 })

@@ -223,22 +223,22 @@ impl Parser<'_> {
             self.report(d.hint("a name that changes is defined by `var`: `var n = 0`"));
             return Err(super::Abort);
         }
+        let name = self.span();
         let pattern = if self.at_any_word() && !self.sign_at(1, ".") && !self.sign_at(1, "(") && !self.at_word("_") {
             Pattern::Name(self.name("a value")?)
         } else {
             self.single_pattern()?
         };
         let ty = self.type_annotation()?;
-        self.equals("after the name")?;
-        Ok(StmtKind::Let { pattern, ty, value: self.expr()? })
+        Ok(StmtKind::Let { pattern, ty, value: self.value("let", name)? })
     }
 
     fn var_stmt(&mut self) -> P<StmtKind> {
         self.bump();
         let name = self.name("a variable")?;
         let ty = self.type_annotation()?;
-        self.equals("after the name")?;
-        Ok(StmtKind::Var { name, ty, value: self.expr()? })
+        let value = self.value("var", name.span)?;
+        Ok(StmtKind::Var { name, ty, value })
     }
 
     /// `: T`, if there is one
@@ -256,11 +256,34 @@ impl Parser<'_> {
         }
     }
 
-    fn equals(&mut self, place: &str) -> P<()> {
-        if self.eat("=") {
-            return Ok(());
+    /// `= value` behind `let name` or `var name`
+    pub(super) fn value(&mut self, word: &str, name: Span) -> P<Expr> {
+        let given = self.at_sign("=");
+        if given && self.statement_at(1) || !given && self.ends_at(0) {
+            let text = format!("this `{word}` gives its name no value");
+            let d = Diagnostic::error("E0101", name, text).label("has no value");
+            self.report(d.hint(format!("write `{word} name = value`, with the value behind the `=`")));
+            return Err(super::Abort);
         }
-        self.unexpected_with(&format!("`=` {place}"), |d| d.hint("every name is given a value where it is defined"))
+        if !self.eat("=") {
+            return self
+                .unexpected_with("`=` after the name", |d| d.hint("every name is given a value where it is defined"));
+        }
+        self.expr()
+    }
+
+    /// Whether the line, or what it stands in, ends before a token.
+    fn ends_at(&self, ahead: usize) -> bool {
+        self.token(ahead).newline || self.token(ahead).tok == Tok::End || self.sign_at(ahead, "}")
+    }
+
+    /// Whether no value can begin at a token: something ends there, or another statement or field
+    /// begins.
+    fn statement_at(&self, ahead: usize) -> bool {
+        const WORDS: &[&str] = &["let", "var", "for", "loop", "return", "reply", "require"];
+        let end = self.token(ahead).tok == Tok::End || self.sign_at(ahead, "}");
+        let begins = self.word_text(ahead).is_some_and(|w| WORDS.contains(&w)) || self.sign_at(ahead + 1, ":");
+        end || self.token(ahead).newline && begins
     }
 
     fn for_stmt(&mut self) -> P<StmtKind> {

@@ -64,8 +64,8 @@ impl Parser<'_> {
                 let name = self.name("a value")?;
                 let ty = self.type_annotation()?;
                 self.column(Column::Equals);
-                self.expect("=")?;
-                Ok(FieldKind::Let { name, ty, value: self.expr()? })
+                let value = self.value("let", name.span)?;
+                Ok(FieldKind::Let { name, ty, value })
             }
             "require" => {
                 self.bump();
