@@ -489,3 +489,55 @@ fn names_of_servers_are_resolved_again() {
         assert_eq!(ask(), (0, 1));
     }
 }
+
+/// Answers which server owns a key on the ring of a function that sees a parameter.
+const RINGS: &str = r#"
+unit Line { text: bytes<64> until "\n" }
+protocol lines {
+    request  Line
+    response Line
+    stateless
+}
+
+app rings {
+    param port:    u16
+    param servers: list<endpoint, 16>
+    param seed:    u32 = 5
+
+    port client   = listen tcp(port)     as lines
+    port backends = connect tcp(servers) as lines
+
+    fn point(name: bytes<512>) -> u32 = fnv1a32(name) ^ seed
+
+    on client(m) { reply Line { text: text(u8(consistent(backends, m.text, point))) } }
+}
+"#;
+
+/// The server with the first point at or after the key, around a ring of 100 points for each.
+fn owner(servers: &[u16], key: &str) -> usize {
+    let hash = |b: &str| b.bytes().fold(2_166_136_261u32, |h, b| (h ^ u32::from(b)).wrapping_mul(16_777_619)) ^ 5;
+    let points =
+        |(i, port): (usize, &u16)| (0..100).map(|n| (hash(&format!("127.0.0.1:{port}-{n}")), i)).collect::<Vec<_>>();
+    let mut ring: Vec<(u32, usize)> = servers.iter().enumerate().flat_map(points).collect();
+    ring.sort_unstable();
+    ring.iter().find(|p| p.0 >= hash(key)).unwrap_or(&ring[0]).1
+}
+
+#[test]
+fn rings_of_a_function_follow_the_list() {
+    for how in [&[][..], &["--interpret"]] {
+        let first = [7001, 7002, 7003];
+        let service = Service::new("rings", RINGS, &first, how);
+        let ask = |servers: &[u16]| {
+            let mut client = Client::connect(service.process.port);
+            for n in 0..300 {
+                let key = format!("key {n}");
+                client.send(format!("{key}\n")).expect(format!("{}\n", owner(servers, &key)));
+            }
+        };
+        ask(&first);
+        let second = [7003, 7004, 7001, 7005];
+        service.list(&second);
+        ask(&second);
+    }
+}

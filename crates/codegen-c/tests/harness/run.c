@@ -78,7 +78,7 @@ int main(int argc, char **argv) {
     static const uint32_t load[4] = {3, 1, 2, 0};
     static const uint8_t up[4] = {1, 1, 0, 1};
     static const uint32_t ring[8] = {1000, 0, 1000000000, 1, 2000000000, 2, 4000000000u, 3};
-    wl_port ports[4] = {{0}, {4, 0, load, up, ring, 4, 0, NULL, NULL}, {0}, {0}};
+    wl_port ports[4] = {{0}, {.n = 4, .load = load, .up = up, .ring = ring, .ring_n = 4}, {0}, {0}};
     wl_param params[4] = {{.u = 4}, {.u = 7}, {0}, {0}};
     wl_core core = {.host = &host, .state = calloc(1, prog->state_size), .shared = aligned_alloc(64, (prog->shared_size + 64) / 64 * 64), .param = params, .port = ports, .now = 1000, .seed = 1, .cores = 1};
     memset(core.shared, 0, prog->shared_size);

@@ -46,7 +46,10 @@ impl Compiler<'_> {
         let on = ir::On::Piece { port: of.port, protocol: of.protocol, upstream: of.upstream, stream: of.stream };
         if let Some(first) = self.other_pieces(&of) {
             let d = Diagnostic::error("E0639", port.span, format!("`{}` has a handler of pieces already", port.name));
-            return Err(self.report(d.label("the second one").also(first, "the first one")));
+            let d = d.label("the second one").also(first, "the first one");
+            return Err(
+                self.report(d.note("one stream of a message has a handler, also where cases have streams each"))
+            );
         }
         let session = self.is_session(of.protocol);
         let mut l = Lower::new(self, module, Kind::Handler);
