@@ -28,6 +28,7 @@ impl Lower<'_, '_> {
     }
 
     /// The function of this name, and the type of its parameter.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a few kinds of many are looked for")]
     fn points_by(&mut self, hash: &Expr) -> R<(FuncId, Ty)> {
         let wrong = |text: &str| {
             Diagnostic::error("E0720", hash.span, text)

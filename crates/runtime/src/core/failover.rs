@@ -2,8 +2,8 @@
 //!
 //! A request goes to another server if its own is down or cannot be reached (`failover next`). The
 //! order is that of the program's policy, so that the load of a dead server goes to all others. A
-//! server found by `ketama`, `consistent` or `maglev` is followed by the next ones on its ring or in its table.
-//! Each other request begins its round at another place.
+//! server found by `ketama`, `consistent` or `maglev` is followed by the next ones on its ring or
+//! in its table. Each other request begins its round at another place.
 
 use super::types::{Order, Target};
 use super::Core;
