@@ -491,13 +491,8 @@ impl Gen<'_> {
             ExprKind::ListLen(a) => format!("({}).n", self.expr(s, a)),
             ExprKind::ListGet(a, i) => self.list_get(s, a, i),
             ExprKind::Call(f, args) => {
-                let args: String = args.iter().map(|a| format!(", {}", self.expr(s, a))).collect();
-                match &self.m.funcs[f.index()].body {
-                    FuncBody::Extern { symbol, .. } => {
-                        format!("{}({})", names::extern_fn(symbol), args.trim_start_matches(", "))
-                    }
-                    FuncBody::Body(_) => format!("{}(x{args})", names::func(self.m, *f)),
-                }
+                let args = self.exprs(s, args);
+                names::call(self.m, *f, &args.join(", "))
             }
             ExprKind::Builtin(b, args) => self.builtin(s, *b, args, e.ty),
             ExprKind::Find { list, name } => self.over_items(s, "find", list, &[name]),

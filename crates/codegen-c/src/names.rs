@@ -119,6 +119,15 @@ pub fn field_of(m: &Module, u: UnitId, f: FieldId) -> String {
     format!("{}_0{}_", unit(m, u), field(m, u, f))
 }
 
+/// A call of a function, with its arguments as C has them.
+pub fn call(m: &Module, f: FuncId, args: &str) -> String {
+    match &m.funcs[f.index()].body {
+        FuncBody::Extern { symbol, .. } => format!("{}({args})", extern_fn(symbol)),
+        FuncBody::Body(_) if args.is_empty() => format!("{}(x)", func(m, f)),
+        FuncBody::Body(_) => format!("{}(x, {args})", func(m, f)),
+    }
+}
+
 /// A function in C is called by a name that no header has; an assembler name in its declaration
 /// leads to it.
 pub fn extern_fn(symbol: &str) -> String {

@@ -727,20 +727,13 @@ impl<'m> Gen<'m> {
     /// The function for the points of rings, and its entry.
     fn point(&self, fx: &str) -> (String, &'static str) {
         let hashed = self.m.ports.iter().enumerate().filter_map(|(n, p)| Some((n, p.consistent?)));
-        let cases: String = hashed.map(|(n, f)| format!("case {n}: return {};\n", self.call_of(f, "name"))).collect();
+        let cases: String =
+            hashed.map(|(n, f)| format!("case {n}: return {};\n", names::call(self.m, f, "name"))).collect();
         if cases.is_empty() {
             return (String::new(), "");
         }
         let head = "static uint32_t point(void *self, wl_core *core, uint32_t port, wl_bytes name) {\n(void)self;\n";
         (format!("{head}{fx}wl_begin(x);\nswitch (port) {{\n{cases}default: return 0;\n}}\n}}\n\n"), " .point = point,")
-    }
-
-    /// A call of a function outside of any body.
-    fn call_of(&self, f: FuncId, args: &str) -> String {
-        match &self.m.funcs[f.index()].body {
-            FuncBody::Extern { symbol, .. } => format!("{}({args})", names::extern_fn(symbol)),
-            FuncBody::Body(_) => format!("{}(x, {args})", names::func(self.m, f)),
-        }
     }
 
     /// The parameters of the messages of conversations, by their sessions.

@@ -53,8 +53,10 @@ fn is_of_values(e: &Expr, open: &mut Vec<FuncId>) -> bool {
             open.push(*f);
             true
         }
-        Param(_) => true,
-        PortLen(_) | Draining | Now => false,
-        _ => crate::ops::cpu_only(&e.kind).is_none_or(|what| what == "a list"),
+        Now | Draining | Random(_) | State(_) | Session(_) | Counter(_) => false,
+        PortLen(_) | PortUp(..) | PortLoad(..) | PortServer(..) | PortFind(..) => false,
+        Ketama(..) | Consistent(..) | Modula(..) | Maglev(..) | Pooled { .. } => false,
+        ConnPeer | ConnLocal | ConnId | ConnHandle | ConnFlow | UpstreamFact(..) => false,
+        _ => true,
     }
 }

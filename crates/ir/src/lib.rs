@@ -220,6 +220,24 @@ pub struct Port {
     pub carries: Carries,
 }
 
+impl Port {
+    /// Without protocols, options and tables.
+    pub fn new(name: &str, span: Span, kind: desc::PortKind) -> Self {
+        Port {
+            name: name.into(),
+            span,
+            kind,
+            protocols: Vec::new(),
+            options: desc::PortOptions::default(),
+            ketama: false,
+            consistent: None,
+            maglev: false,
+            udp: false,
+            carries: Carries::default(),
+        }
+    }
+}
+
 /// Per core, zeroed, then set to `init` when the core starts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct State {

@@ -5,7 +5,7 @@ use crate::apps::handlers::own_answers;
 use crate::body::{HandlerCtx, Kind, Lower};
 use crate::compiler::Compiler;
 use crate::ty::Ty;
-use crate::val::{OutKind, Outgoing, Validity};
+use crate::val::Outgoing;
 use wireloom_ir as ir;
 use wireloom_syntax::ast::{self, ClauseKind, Span};
 
@@ -17,11 +17,24 @@ impl Compiler<'_> {
                 continue;
             }
             let id = ir::ProtocolId(i as u32);
-            self.aside(|cx| cx.requests_alone(id));
+            let has_answers = |c: &ast::Clause| matches!(c.kind, ClauseKind::OnRequest { .. });
+            if let Some(first) = self.clause_of(id, has_answers) {
+                self.aside(|cx| cx.requests_alone(id, first));
+            }
             for response in [false, true] {
-                self.aside(|cx| cx.forward_alone(id, response));
+                let of = |c: &ast::Clause| matches!(c.kind, ClauseKind::Forward { response: r, .. } if r == response);
+                let clause = self.clause_of(id, of).filter(|_| !self.forwarded.contains(&(id, response)));
+                if let Some(span) = clause {
+                    self.aside(|cx| cx.forward_alone(id, response, span));
+                }
             }
         }
+    }
+
+    /// The first such clause of a protocol.
+    fn clause_of(&self, id: ir::ProtocolId, is: impl Fn(&ast::Clause) -> bool) -> Option<Span> {
+        let ast::ItemKind::Protocol(p) = &self.protocols[id.index()].ast.kind else { return None };
+        p.clauses.iter().find(|c| is(c)).map(|c| c.span)
     }
 
     /// Leaves the module as it was. An error that was reported for another use is not reported
@@ -39,75 +52,39 @@ impl Compiler<'_> {
     }
 
     /// As a handler of a listening port has them.
-    fn requests_alone(&mut self, id: ir::ProtocolId) {
+    fn requests_alone(&mut self, id: ir::ProtocolId, first: Span) {
         let info = self.protocols[id.index()].clone();
-        let ast::ItemKind::Protocol(p) = &info.ast.kind else { return };
-        let Some(first) = p.clauses.iter().find(|c| matches!(c.kind, ClauseKind::OnRequest { .. })) else { return };
-        let port = self.any_client(id, first.span);
+        let port = self.any_client(id, first);
         let place = format!("protocol {}: on request", self.m.protocols[id.index()].name);
         let mut l = Lower::new(self, info.module, Kind::Handler);
         l.place = place;
         let req = l.new_local("request", &Ty::Msg(info.request));
         l.handler = Some(HandlerCtx {
             port,
-            protocol: id,
-            req,
             one_way: info.response.is_none(),
             no_reply: info.no_reply,
-            greeting: false,
+            ..HandlerCtx::without_port(id, req)
         });
         let made = own_answers(&mut l, &info, req);
-        l.cx.settle(made, first.span);
+        l.cx.settle(made, first);
     }
 
     fn any_client(&mut self, id: ir::ProtocolId, span: Span) -> ir::PortId {
-        let span = self.span(span);
-        self.m.ports.push(ir::Port {
-            name: "client".into(),
-            span,
-            kind: ir::desc::PortKind::Listen(ir::desc::Value::Const(ir::desc::ParamValue::UInt(0))),
-            protocols: vec![id],
-            options: ir::desc::PortOptions::default(),
-            ketama: false,
-            consistent: None,
-            maglev: false,
-            udp: false,
-            carries: ir::Carries::default(),
-        });
+        let kind = ir::desc::PortKind::Listen(ir::desc::Value::Const(ir::desc::ParamValue::UInt(0)));
+        let port = ir::Port::new("client", self.span(span), kind);
+        self.m.ports.push(ir::Port { protocols: vec![id], ..port });
         ir::PortId(self.m.ports.len() as u32 - 1)
     }
 
-    fn forward_alone(&mut self, id: ir::ProtocolId, response: bool) {
+    fn forward_alone(&mut self, id: ir::ProtocolId, response: bool, span: Span) {
         let info = self.protocols[id.index()].clone();
-        let ast::ItemKind::Protocol(p) = &info.ast.kind else { return };
-        let of = |c: &&ast::Clause| matches!(c.kind, ClauseKind::Forward { response: r, .. } if r == response);
-        let unit = if response { info.response } else { Some(info.request) };
-        let (Some(clause), Some(unit)) = (p.clauses.iter().find(of), unit) else { return };
-        if self.forwarded.contains(&(id, response)) {
-            return;
-        }
-        let span = clause.span;
+        let Some(unit) = (if response { info.response } else { Some(info.request) }) else { return };
         let place = format!("protocol {}: forward", self.m.protocols[id.index()].name);
         let mut l = Lower::new(self, info.module, Kind::Handler);
         l.place = place;
         let msg = l.new_local(if response { "response" } else { "request" }, &Ty::Msg(unit));
-        l.handler = Some(HandlerCtx {
-            port: ir::PortId(u32::MAX),
-            protocol: id,
-            req: msg,
-            one_way: false,
-            no_reply: false,
-            greeting: false,
-        });
-        let passed = Outgoing {
-            unit,
-            kind: OutKind::Pass { msg, edits: vec![], copy: 0 },
-            fields: vec![],
-            run: None,
-            params: vec![],
-            ends: None,
-            validity: Validity::Sure,
-        };
+        l.handler = Some(HandlerCtx::without_port(id, msg));
+        let passed = Outgoing::passed(unit, msg);
         let made = l.forwarded(&passed, id, response, span);
         l.cx.settle(made, span);
     }

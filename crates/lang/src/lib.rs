@@ -79,7 +79,7 @@ pub fn compile_apps(world: &dyn World, main: &Path) -> Vec<Checked> {
 /// Checks apart from the apps that are done.
 #[derive(Default)]
 struct Apart {
-    elements: bool,
+    items: bool,
     unused: bool,
 }
 
@@ -181,10 +181,9 @@ fn program(cx: &mut compiler::Compiler, wanted: Option<&str>, apart: &mut Apart)
     cx.analyze();
     cx.check_devices();
     // Code that cannot be read, or is too large already, is not checked further.
-    if !cx.diags.iter().any(|d| d.code.starts_with("E01") || TOO_LARGE.contains(&d.code)) {
-        if !std::mem::replace(&mut apart.elements, true) {
-            elements(cx);
-        }
+    let sound = !cx.diags.iter().any(|d| d.code.starts_with("E01") || TOO_LARGE.contains(&d.code));
+    if sound && !std::mem::replace(&mut apart.items, true) {
+        elements(cx);
         cx.clauses_alone();
     }
     apart.unused = apart.unused || unused::warn(cx);

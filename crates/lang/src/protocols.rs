@@ -10,7 +10,7 @@ use crate::ir_builder as build;
 use crate::items::ProtocolInfo;
 use crate::names::ModId;
 use crate::ty::Ty;
-use crate::val::{OutKind, Outgoing, Val, Validity, Vk};
+use crate::val::{Outgoing, Val, Vk};
 use ir::{ExprKind as K, Root};
 use std::rc::Rc;
 use wireloom_ir as ir;
@@ -572,14 +572,7 @@ impl Compiler<'_> {
         let req = l.new_local("request", &Ty::Msg(info.request));
         let start = l.new_local("start", &start);
         l.asked = l.param_places(info.response.ok_or(Reported)?);
-        l.handler = Some(HandlerCtx {
-            port: ir::PortId(u32::MAX),
-            protocol: id,
-            req,
-            one_way: false,
-            no_reply: false,
-            greeting: false,
-        });
+        l.handler = Some(HandlerCtx::without_port(id, req));
         let t = l.cx.lower_ty(&Ty::Record(fault));
         let f = ir::Expr::new(t, K::Make(vec![l.local_expr(kind), l.local_expr(in_step), l.local_expr(start)]));
         let there = ir::Expr::new(T_BOOL, K::HasMsg(req));
@@ -632,14 +625,7 @@ impl Compiler<'_> {
         let mut l = Lower::new(self, module, Kind::Handler);
         l.place = place;
         let instance = l.new_local("instance", &crate::ty::U32);
-        l.handler = Some(HandlerCtx {
-            port: ir::PortId(u32::MAX),
-            protocol: id,
-            req: instance,
-            one_way: false,
-            no_reply: true,
-            greeting: true,
-        });
+        l.handler = Some(HandlerCtx { no_reply: true, greeting: true, ..HandlerCtx::without_port(id, instance) });
         let body = crate::apps::handlers::run(l, body, None, span)?;
         self.makes_no_calls(event, &body, span)?;
         Ok(body)
@@ -654,15 +640,7 @@ impl Compiler<'_> {
         let mut l = Lower::new(self, module, Kind::OnFault);
         l.place = place;
         let msg = l.new_local("response", &Ty::Msg(unit));
-        let passed = Outgoing {
-            unit,
-            kind: OutKind::Pass { msg, edits: vec![], copy: 0 },
-            fields: vec![],
-            run: None,
-            params: vec![],
-            ends: None,
-            validity: Validity::Sure,
-        };
+        let passed = Outgoing::passed(unit, msg);
         let msg = l.forwarded(&passed, id, true, forward.span)?;
         l.push(forward.span, ir::StmtKind::Reply { msg, close: false });
         let body = l.body();
@@ -689,16 +667,7 @@ impl Compiler<'_> {
             let Some(unit) = info.response else { continue };
             let mut l = Lower::new(self, info.module, Kind::OnFault);
             let msg = l.new_local("response", &Ty::Msg(unit));
-            let kind = OutKind::Pass { msg, edits: vec![], copy: 0 };
-            let answer = Outgoing {
-                unit,
-                kind,
-                fields: vec![],
-                run: None,
-                params: vec![],
-                ends: None,
-                validity: Validity::Sure,
-            };
+            let answer = Outgoing::passed(unit, msg);
             if let Ok(Some(outcome)) = l.outcome(id, &Rc::new(answer), info.ast.span) {
                 l.push(info.ast.span, ir::StmtKind::Outcome(outcome));
                 let body = l.body();

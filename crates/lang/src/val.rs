@@ -43,6 +43,21 @@ pub struct Outgoing {
     pub validity: Validity,
 }
 
+impl Outgoing {
+    /// A message as it came.
+    pub fn passed(unit: ir::UnitId, msg: ir::LocalId) -> Self {
+        Outgoing {
+            unit,
+            kind: OutKind::Pass { msg, edits: vec![], copy: 0 },
+            fields: vec![],
+            run: None,
+            params: vec![],
+            ends: None,
+            validity: Validity::Sure,
+        }
+    }
+}
+
 /// Whether a built message meets the grammar of its unit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Validity {

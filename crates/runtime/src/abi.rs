@@ -50,10 +50,11 @@ pub const WL_UPSTREAM_ID: u32 = 0;
 pub const WL_UPSTREAM_INSTANCE: u32 = 1;
 pub const WL_UPSTREAM_OWED: u32 = 2;
 
-/// Bit 63 of `ctx`: the message is a response.
+// Where a program has found an instance: bits 32 and up of `place`, below the port.
 pub const WL_P_RING: u64 = 1 << 32;
 pub const WL_P_MAGLEV: u64 = 2 << 32;
 pub const WL_P_POINTS: u64 = 4 << 32;
+/// Bit 63 of `ctx`: the message is a response.
 pub const WL_CTX_RESPONSE: u64 = 1 << 63;
 
 // Where the tail of an outgoing message comes from.

@@ -7,7 +7,7 @@
 pub const MAGLEV_SLOTS: u32 = 65_537;
 
 /// Points of each server on libmemcached's ring without weights.
-const UNWEIGHTED_POINTS: u32 = 100;
+const CONSISTENT_POINTS: u32 = 100;
 
 /// A server of a port as keys are spread over servers: by name and weight.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,10 +52,10 @@ pub fn ketama(servers: &[Server]) -> Continuum {
 /// libmemcached's ring without weights: pairs (point, instance), sorted by point, flattened. Each
 /// server has 100 points, the hashes of `name-0` to `name-99` (`update_continuum` in
 /// libmemcached/hosts.cc).
-pub fn unweighted(servers: &[Server], mut hash: impl FnMut(&str) -> u32) -> Vec<u32> {
-    let mut points: Vec<(u32, u32)> = Vec::with_capacity(servers.len() * UNWEIGHTED_POINTS as usize);
+pub fn consistent(servers: &[Server], mut hash: impl FnMut(&str) -> u32) -> Vec<u32> {
+    let mut points: Vec<(u32, u32)> = Vec::with_capacity(servers.len() * CONSISTENT_POINTS as usize);
     for (instance, server) in servers.iter().enumerate() {
-        let names = (0..UNWEIGHTED_POINTS).map(|i| format!("{}-{i}", server.name));
+        let names = (0..CONSISTENT_POINTS).map(|i| format!("{}-{i}", server.name));
         points.extend(names.map(|name| (hash(&name), instance as u32)));
     }
     points.sort_unstable();

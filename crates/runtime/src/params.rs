@@ -62,8 +62,7 @@ pub struct PortSetting {
 }
 
 impl PortSetting {
-    /// The tables that the program asks for.
-    /// Names of points are hashed by the program's function.
+    /// The tables that the program asks for. Names of points are hashed by the program's function.
     pub(crate) fn hash_tables(
         &self,
         of: (&Desc, usize),
@@ -76,7 +75,7 @@ impl PortSetting {
                 let text = format!("port `{}`: the name of a server is too long: `{}`", port.name, long.name);
                 return Err(Error::Param(text).at(Origin::of_port(of.0, of.1)));
             }
-            tables.unweighted = consistent_hashing::unweighted(&self.servers, |name| hash.hash(of.1, name));
+            tables.consistent = consistent_hashing::consistent(&self.servers, |name| hash.hash(of.1, name));
         }
         Ok(Arc::new(tables))
     }

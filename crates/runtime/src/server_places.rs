@@ -103,7 +103,7 @@ impl ServerPlaces {
 pub struct HashTables {
     pub ring: Continuum,
     /// libmemcached's ring without weights: point and instance in turn.
-    pub unweighted: Vec<u32>,
+    pub consistent: Vec<u32>,
     pub maglev: Vec<u32>,
 }
 
@@ -115,7 +115,7 @@ impl HashTables {
             true => consistent_hashing::maglev(names, consistent_hashing::MAGLEV_SLOTS),
             false => Vec::new(),
         };
-        HashTables { ring, unweighted: Vec::new(), maglev }
+        HashTables { ring, consistent: Vec::new(), maglev }
     }
 
     /// The ketama ring: point and instance in turn.

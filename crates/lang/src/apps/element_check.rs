@@ -300,14 +300,7 @@ impl Compiler<'_> {
         let mut l = super::frames::begin(self, module, format!("element {}", e.name.name));
         l.frames = false;
         let msg = l.new_local("m", &Ty::Msg(unit));
-        l.handler = Some(HandlerCtx {
-            port: ir::PortId(u32::MAX),
-            protocol,
-            req: msg,
-            one_way: !replies,
-            no_reply: false,
-            greeting: false,
-        });
+        l.handler = Some(HandlerCtx { one_way: !replies, ..HandlerCtx::without_port(protocol, msg) });
         l.flow(&[to], Val::path(Ty::Msg(unit), build::msg(msg)), e.name.span)?;
         l.ends(e.name.span);
         Ok(())

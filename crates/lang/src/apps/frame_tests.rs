@@ -20,7 +20,7 @@ use crate::items::Item;
 use crate::names::{Meaning, ModId};
 use crate::ty::{Ty, U64};
 use crate::val::Val;
-use ir::desc::{FrameEngine, ParamValue, PortKind, PortOptions, Value};
+use ir::desc::{FrameEngine, ParamValue, PortKind, Value};
 use ir::{ExprKind as K, SimPort, SimStep, StmtKind};
 use wireloom_ir as ir;
 use wireloom_syntax::ast::{
@@ -206,18 +206,7 @@ impl Compiler<'_> {
         };
         let kind = PortKind::Frames { engine: FrameEngine::Memory, names: Value::Const(names) };
         let span = self.span(name.span);
-        self.m.ports.push(ir::Port {
-            name: name.name.clone(),
-            span,
-            kind,
-            protocols: vec![],
-            options: PortOptions::default(),
-            ketama: false,
-            consistent: None,
-            udp: false,
-            maglev: false,
-            carries: ir::Carries::default(),
-        });
+        self.m.ports.push(ir::Port::new(&name.name, span, kind));
         self.add(name, AppName::Port(id));
         Ok(id)
     }

@@ -58,18 +58,8 @@ impl Compiler<'_> {
             }
         }
         let span = self.span(p.name.span);
-        self.m.ports.push(ir::Port {
-            name: p.name.name.clone(),
-            span,
-            kind: PortKind::Frames { engine, names },
-            protocols: vec![],
-            options,
-            ketama: false,
-            consistent: None,
-            udp: false,
-            maglev: false,
-            carries: ir::Carries::default(),
-        });
+        let kind = PortKind::Frames { engine, names };
+        self.m.ports.push(ir::Port { options, ..ir::Port::new(&p.name.name, span, kind) });
         Ok(AppName::Port(id))
     }
 
@@ -226,18 +216,8 @@ impl Compiler<'_> {
             return Some(id);
         }
         let names = Value::Const(ParamValue::Bytes(b"kernel".to_vec()));
-        self.m.ports.push(ir::Port {
-            name: "kernel".into(),
-            span: ir::Span::default(),
-            kind: PortKind::Frames { engine: FrameEngine::Kernel, names },
-            protocols: vec![],
-            options: PortOptions::default(),
-            ketama: false,
-            consistent: None,
-            udp: false,
-            maglev: false,
-            carries: ir::Carries::default(),
-        });
+        let kind = PortKind::Frames { engine: FrameEngine::Kernel, names };
+        self.m.ports.push(ir::Port::new("kernel", ir::Span::default(), kind));
         Some(id)
     }
 

@@ -20,7 +20,7 @@ use crate::ir_builder as build;
 use crate::names::ModId;
 use crate::ty::Ty;
 use crate::val::Val;
-use ir::desc::{FrameEngine, ParamValue, PortKind, PortOptions, Value};
+use ir::desc::{FrameEngine, ParamValue, PortKind, Value};
 use std::rc::Rc;
 use wireloom_ir as ir;
 use wireloom_syntax::ast::{self, Expr, ExprKind, MemberKind, Node, NodeKind, On, Span};
@@ -351,18 +351,8 @@ impl Lower<'_, '_> {
             .unwrap_or(name);
         let names = Value::Const(ParamValue::Bytes(name.clone().into_bytes()));
         let at = self.cx.span(span);
-        self.cx.m.ports.push(ir::Port {
-            name,
-            span: at,
-            kind: PortKind::Frames { engine: FrameEngine::Loop, names },
-            protocols: vec![],
-            options: PortOptions::default(),
-            ketama: false,
-            consistent: None,
-            udp: false,
-            maglev: false,
-            carries: ir::Carries::default(),
-        });
+        let kind = PortKind::Frames { engine: FrameEngine::Loop, names };
+        self.cx.m.ports.push(ir::Port::new(&name, at, kind));
         let around = Around {
             app: self.cx.app.clone(),
             module: self.module,

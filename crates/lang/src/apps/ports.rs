@@ -240,18 +240,7 @@ impl Compiler<'_> {
             self.report(d.hint("connections would go to either: let one port speak both, `as a or b`"));
         }
         let span = self.span(p.name.span);
-        self.m.ports.push(ir::Port {
-            name: p.name.name.clone(),
-            span,
-            kind,
-            protocols,
-            options,
-            ketama: false,
-            consistent: None,
-            udp,
-            maglev: false,
-            carries: ir::Carries::default(),
-        });
+        self.m.ports.push(ir::Port { protocols, options, udp, ..ir::Port::new(&p.name.name, span, kind) });
         Ok(AppName::Port(id))
     }
 

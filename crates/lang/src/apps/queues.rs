@@ -12,7 +12,7 @@ use crate::names::ModId;
 use crate::ty::{Ty, U32};
 use crate::units::findings::source;
 use crate::val::Val;
-use ir::desc::{FrameEngine, ParamValue, PortKind, PortOptions, Value};
+use ir::desc::{FrameEngine, ParamValue, PortKind, Value};
 use ir::{PortId, QueueAct, StmtKind, TableId};
 use wireloom_ir as ir;
 use wireloom_syntax::ast::{self, Arg, Expr, Ident, Span};
@@ -62,18 +62,8 @@ impl Compiler<'_> {
         let span = self.span(q.name.span);
         let names = Value::Const(ParamValue::Endpoints(vec![depth.to_string(); n as usize]));
         let kind = PortKind::Frames { engine: FrameEngine::Queue, names };
-        self.m.ports.push(ir::Port {
-            name: q.name.name.clone(),
-            span,
-            kind,
-            protocols: vec![],
-            options: PortOptions::default(),
-            ketama: false,
-            consistent: None,
-            udp: false,
-            maglev: false,
-            carries: ir::Carries { fixed: whole, ..Default::default() },
-        });
+        let carries = ir::Carries { fixed: whole, ..Default::default() };
+        self.m.ports.push(ir::Port { carries, ..ir::Port::new(&q.name.name, span, kind) });
         self.note_channels(id, channels);
         Ok(AppName::Port(id))
     }

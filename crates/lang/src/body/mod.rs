@@ -117,6 +117,13 @@ pub struct HandlerCtx {
     pub greeting: bool,
 }
 
+impl HandlerCtx {
+    /// Of a message that came on no port of the app.
+    pub fn without_port(protocol: ir::ProtocolId, req: LocalId) -> Self {
+        HandlerCtx { port: ir::PortId(u32::MAX), protocol, req, one_way: false, no_reply: false, greeting: false }
+    }
+}
+
 /// Where `return` goes.
 #[derive(Clone, Debug)]
 pub enum Ret {

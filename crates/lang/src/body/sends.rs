@@ -158,15 +158,7 @@ impl Lower<'_, '_> {
         match (&v.ty, &v.kind) {
             (_, Vk::Out(o)) if !matches!(o.kind, OutKind::Inner) => Ok(o.clone()),
             (Ty::Msg(u), Vk::Path(ir::Path { root: ir::Root::Local(l), steps })) if steps.is_empty() => {
-                Ok(Rc::new(Outgoing {
-                    unit: *u,
-                    kind: OutKind::Pass { msg: *l, edits: vec![], copy: 0 },
-                    fields: vec![],
-                    run: None,
-                    params: vec![],
-                    ends: None,
-                    validity: Validity::Sure,
-                }))
+                Ok(Rc::new(Outgoing::passed(*u, *l)))
             }
             (Ty::Error, _) => Err(Reported),
             (Ty::Msg(_), Vk::Path(_) | Vk::Out(_)) => Err(self.cx.report(

@@ -23,7 +23,7 @@ impl Core {
         let found = match place & KIND {
             _ if place == 0 || place >> 48 != to.p as u64 || seen.older_places(to.p).is_some() => None,
             WL_P_RING => seen.last().ports[to.p].tables.points().get(2 * at + 1),
-            WL_P_POINTS => seen.last().ports[to.p].tables.unweighted.get(2 * at + 1),
+            WL_P_POINTS => seen.last().ports[to.p].tables.consistent.get(2 * at + 1),
             WL_P_MAGLEV => seen.last().ports[to.p].tables.maglev.get(at),
             _ => None,
         };
@@ -69,7 +69,7 @@ impl Core {
         let (n, from, tables) = (port.places.len(), order.place as u32 as usize, &app.seen.last().ports[at.p].tables);
         let list = match order.place & KIND {
             WL_P_RING => tables.points(),
-            WL_P_POINTS => &tables.unweighted,
+            WL_P_POINTS => &tables.consistent,
             WL_P_MAGLEV => &tables.maglev,
             _ => {
                 let (first, others) = origin.map_or((0, n), |k| (k + 1, n - 1));

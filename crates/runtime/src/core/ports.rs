@@ -279,8 +279,8 @@ pub fn shown(ports: &[Port], settings: &Settings) -> Box<[wl_port]> {
         ring_n: set.tables.ring.points,
         maglev_n: set.tables.maglev.len() as u32,
         maglev: ptr(&set.tables.maglev),
-        points: ptr(&set.tables.unweighted),
-        points_n: set.tables.unweighted.len() as u32 / 2,
+        points: ptr(&set.tables.consistent),
+        points_n: set.tables.consistent.len() as u32 / 2,
         _pad2: 0,
         server: if set.shown.is_empty() { std::ptr::null() } else { set.shown.as_ptr() },
     });

@@ -571,15 +571,15 @@ pub static CODES: &[Code] = &[
          one that is. `matches(id = up.id) when down.id == id` compares fields. `owes when` and \
          `settles when` (or `idle when`) count answers in their order.",
         "unit M { n: u8 }\nprotocol p { up M  down M  sharing session }\napp a {\n    port c = listen tcp(80) as p\n    port db = connect tcp(127.0.0.1:81) as p\n    session up: connection of db\n    on c(m) { let r = call up(m)\n r -> c }\n    on up(m) { m -> c }\n}\n"),
-    code("E0720", "a function that places no points of a ring",
-        "`consistent(port, key, place)` takes the name of a function from `bytes<512>` or longer to \
-         `u32`. It hashes keys, and the names of the ring's points when a list of servers is new. It \
-         sees its argument and parameters of the app, and nothing else. A port has one such ring.",
-        "use std.http\napp a {\n    param servers: list<endpoint, 4>\n    port c = listen tcp(80) as http\n    port s = connect tcp(servers) as http\n    fn place(name: bytes<64>) -> u32 = md5(name)\n    on c(req) { reply call s[consistent(s, \"k\", place)](req) }\n}\n"),
     code("E0719", "a call in a conversation that would never be answered",
         "While a handler waits for an answer, the next message of its own connection waits for the \
          handler. So a handler of `up`'s messages cannot wait for an answer on `up`, nor on a \
          connection whose handlers wait for `up`. At the end of a client its connections to servers \
          are closed, so no answer comes there.",
         "unit M { n: u8 }\nprotocol p { up M  down M  sharing session  matches(n = up.n) when down.n == n }\napp a {\n    port c = listen tcp(80) as p\n    port db = connect tcp(127.0.0.1:81) as p\n    session up: connection of db\n    on c(m) { m -> up }\n    on up(m) { let r = call up(m)\n r -> c }\n}\n"),
+    code("E0720", "a function that places no points of a ring",
+        "`consistent(port, key, place)` takes the name of a function from `bytes<512>` or longer to \
+         `u32`. It hashes keys, and the names of the ring's points when a list of servers is new. It \
+         sees its argument and parameters of the app, and nothing else. A port has one such ring.",
+        "use std.http\napp a {\n    param servers: list<endpoint, 4>\n    port c = listen tcp(80) as http\n    port s = connect tcp(servers) as http\n    fn place(name: bytes<64>) -> u32 = md5(name)\n    on c(req) { reply call s[consistent(s, \"k\", place)](req) }\n}\n"),
 ];
