@@ -15,10 +15,14 @@ use wireloom_ir::{FaultKind, HandlerId, Module, SimPort, SimStep, Span, TestKind
 use wireloom_runtime::abi::WL_T_DONE;
 use wireloom_runtime::engine::memory::{Behaviour, Ending, Peer};
 use wireloom_runtime::packet::PacketSim;
-use wireloom_runtime::{App, Program, Sim};
+use wireloom_runtime::{time_limit, App, Program, Sim};
+
+/// A handler that ends in time on a fast machine does so on a slow one, and in the interpreter.
+const HANDLER_LIMIT: Duration = Duration::from_secs(60);
 
 pub fn test(args: Test) -> Outcome {
     sanitize::load(&args.compile)?;
+    time_limit::set(HANDLER_LIMIT);
     let mut tally = Tally::default();
     for path in &args.files {
         let modules = load::load_tests(path)?;
